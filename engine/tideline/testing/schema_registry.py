@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
 
 from tideline.formats.avro import encode_records
 
@@ -21,25 +23,57 @@ class SchemaRegistry:
     address: str = ""
     schemas: list[dict[str, Any]] = field(default_factory=list)
     answers: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    versions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Numbers of schemas by subject and version."""
     authorizations: list[str | None] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def register(self, schema: Any, **more: Any) -> int:
         """The number of a schema."""
         self.schemas.append({"schema": json.dumps(schema), **more})
         return len(self.schemas)
 
-    def encode(self, number: int, value: Any) -> bytes:
-        """A value as Confluent's serializer writes it."""
-        (body,) = encode_records(self.schemas[number - 1]["schema"], [value])
-        return struct.pack(">bI", 0, number) + body
+    def refer(self, subject: str, schema: Any, *references: dict[str, Any]) -> int:
+        """The number of a schema that is the next version of a subject and refers to others."""
+        number = self.register(schema, references=list(references))
+        version = sum(known == subject for known, _ in self.versions) + 1
+        self.versions[subject, version] = number
+        return number
+
+    def guid(self, number: int) -> UUID:
+        """Of the schema of this number."""
+        return UUID(int=number + (1 << 120))
+
+    def encode(self, number: int, value: Any, schema: Any = None) -> bytes:
+        """A value as Confluent's serializer writes it, by `schema` where the registered one is not
+        whole."""
+        return struct.pack(">bI", 0, number) + self.datum(number, value, schema)
+
+    def datum(self, number: int, value: Any, schema: Any = None) -> bytes:
+        """The value alone."""
+        text = self.schemas[number - 1]["schema"] if schema is None else json.dumps(schema)
+        (body,) = encode_records(text, [value])
+        return bytes(body)
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        number = int(path.rpartition("/")[2])
+        self.asked.append(path)
+        number = self._number(path)
         if number in self.answers:
             return self.answers[number]
-        if not path.startswith("/schemas/ids/") or number > len(self.schemas):
+        if not 0 < number <= len(self.schemas):
             return 404, b'{"error_code": 40403, "message": "Schema not found"}'
         return 200, json.dumps(self.schemas[number - 1]).encode()
+
+    def _number(self, path: str) -> int:
+        """0 where there is none. Deleted versions are given to those that ask for them."""
+        match path.partition("?")[0].split("/"):
+            case ["", "schemas", "ids", number]:
+                return int(number)
+            case ["", "schemas", "guids", guid]:
+                return UUID(guid).int - (1 << 120)
+            case ["", "subjects", subject, "versions", version] if path.endswith("?deleted=true"):
+                return self.versions.get((unquote(subject), int(version)), 0)
+        return 0
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_a_value_that_does_not_end_where_its_bytes_do_spoils_no_other(
     assert found.numbers == [0, 6]
     assert found.rows.to_pylist() == [{"id": 1, "v": "a"}] * 2
     assert set(found.faults) == {1, 2, 3, 4, 5}
-    assert "number of a schema" in found.faults[5]
+    assert "number or the GUID of a schema" in found.faults[5]
 
 
 def test_a_key_is_a_record_or_the_value_of_the_only_column(registry: SchemaRegistry) -> None:

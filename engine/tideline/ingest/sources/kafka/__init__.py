@@ -3,7 +3,7 @@
 - values: `declared`, `records`, `position`, `offsets`, `credentials`
 - talking to brokers: `broker`
 - values of records as rows: `values` has a reader for each format, which gives what `decoded` says:
-  `json_rows`; `avro_rows` by `schema_registry`; `change_events` by `connect_types` and
-  `connect_avro`
+  `json_rows`; `avro_rows` by `schema_id`, `schema_registry` and `avro_references`; `change_events`
+  by `connect_types` and `connect_avro`
 - where both meet the commit: `reader`, `tombstones`
 """

@@ -1,4 +1,4 @@
-"""Values that are Avro records behind the number of their schema, as Arrow rows.
+"""Values that are Avro records behind the number or GUID of their schema, as Arrow rows.
 
 The values of each schema are read in one piece; their columns are those of the schema by which
 they were written. A key is a record with columns of the record key, or the value of the only one.
@@ -16,7 +16,8 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.log.data_block import decode_avro_rows
 from tideline.ingest.sources.kafka.connect_avro import with_precision
 from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
-from tideline.ingest.sources.kafka.schema_registry import HEADER_BYTES, avro_schema, by_schema
+from tideline.ingest.sources.kafka.schema_id import by_schema
+from tideline.ingest.sources.kafka.schema_registry import avro_schema
 
 ReadRows = Callable[[Sequence[bytes], str], pa.Table]
 """Rows of Avro records by their schema, one for each. Raises NoRowError."""
@@ -50,15 +51,15 @@ def read_by_schema(
     faults: dict[int, str] = {}
     tables: list[pa.Table] = []
     numbers: list[int] = []
-    for number, places in by_schema(values, faults).items():
+    for wanted_id, group in by_schema(values, faults).items():
+        places = group.places
         try:
-            schema = avro_schema(registry, number)
+            schema = avro_schema(registry, wanted_id)
         except NoRowError as error:
             faults.update(dict.fromkeys(places, str(error)))
             continue
         bad: dict[int, str] = {}
-        datums = [values[place][HEADER_BYTES:] for place in places]
-        tables += read_halves(datums, lambda part, schema=schema: read(part, schema), bad)  # type: ignore[misc]
+        tables += read_halves(group.datums, lambda part, schema=schema: read(part, schema), bad)  # type: ignore[misc]
         numbers += [place for at, place in enumerate(places) if at not in bad]
         faults |= {places[at]: reason for at, reason in bad.items()}
     rows = pa.concat_tables(tables, promote_options="permissive") if tables else wanted.empty()

@@ -26,8 +26,9 @@ from tideline.errors import ConfigError
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.sources.kafka.change_events import TruncateError
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
-from tideline.ingest.sources.kafka.decoded import Decoded
+from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError
 from tideline.ingest.sources.kafka.records import Records, TopicPartition
+from tideline.ingest.sources.kafka.schema_id import IdHeader
 from tideline.ingest.sources.kafka.tombstones import without_deleted
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Rows, Shape
@@ -64,8 +65,9 @@ class RecordBatch:
     def rows(self) -> Rows:
         values = self.records.values
         tombstones = [place for place, value in enumerate(values) if value is None]
-        places = np.delete(np.arange(len(values)), tombstones)
-        texts = [value for value in values if value is not None]
+        given = [place for place, value in enumerate(values) if value is not None]
+        given, texts = self._with_schemas(given, values, IdHeader.VALUE)
+        places: _Places = np.array(given, np.int64)
         try:
             found = self.reader.values(texts)
         except TruncateError as error:
@@ -79,7 +81,7 @@ class RecordBatch:
         tables = [self._placed(places, found)]
         named = self._that_delete(tombstones)
         if named:
-            texts = [self.records.keys[place] or b"" for place in named]
+            named, texts = self._with_schemas(named, self.records.keys, IdHeader.KEY)
             keys = self.reader.keys(texts, found.rows.schema)
             all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
             tables.append(self._placed(np.array(named), all_deleted))
@@ -90,6 +92,24 @@ class RecordBatch:
             table = without_deleted(table, self.shape.record_key, self.shape.ordering_columns)
         rows = {name: tuple(bad) for name, bad in self.bad.items()}
         return Rows(table, BadInput(rows=rows), len(self.records), self.size_bytes)
+
+    def _with_schemas(
+        self, places: list[int], column: Sequence[bytes | None], header: IdHeader
+    ) -> tuple[list[int], list[bytes]]:
+        """The values at these places, their schemas before them, and the places of those whose
+        headers make sense."""
+        if not self.declared.value.needs_registry:
+            return places, [column[place] or b"" for place in places]
+        good: list[int] = []
+        texts: list[bytes] = []
+        for place in places:
+            try:
+                texts.append(header.before(column[place] or b"", self.records.headers[place]))
+            except NoRowError as error:
+                self._note(place, "", str(error))
+            else:
+                good.append(place)
+        return good, texts
 
     def _that_delete(self, tombstones: Sequence[int]) -> list[int]:
         """Those of these whose keys name rows."""

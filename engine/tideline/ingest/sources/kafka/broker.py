@@ -172,7 +172,7 @@ class _Reading:
     def _wanted(self, messages: list[Message]) -> Records:
         found = Records()
         asks_time = RecordField.TIMESTAMP in self.source.record_fields
-        asks_headers = RecordField.HEADERS in self.source.record_fields
+        asks_headers = self.source.reads_headers
         for message in messages:
             if message.error() is not None:
                 self._note(message)

@@ -170,6 +170,11 @@ class DeclaredKafka:
         return frozenset(ours | {item.value for item in self.record_fields})
 
     @property
+    def reads_headers(self) -> bool:
+        """Whether a column or the schemas of values are of headers."""
+        return RecordField.HEADERS in self.record_fields or self.value.needs_registry
+
+    @property
     def settles(self) -> bool:
         return False
 

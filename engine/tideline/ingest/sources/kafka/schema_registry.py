@@ -1,7 +1,9 @@
 """The schemas of values, from the registry that a source names.
 
-1. A value begins with a zero byte and the number of its schema in four bytes; the rest is Avro.
-2. A number means the same schema for ever, so each is fetched once in a process.
+1. A value says which schema it has (`schema_id`), which means the same for ever: each is fetched
+   once in a process.
+2. A schema may refer to versions of other subjects for types that these define. They are fetched
+   too, deleted ones as well, and put where they are named (`avro_references`).
 3. The registry is a server that a spec names: no redirect is followed, an answer has limits of time
    and size, and what it says is a schema or an error.
 
@@ -14,69 +16,126 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import os
 import ssl
-import struct
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tideline.bounded.parsing import parse_json
+from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import ConfigError, CorruptTableError, StorageUnavailableError
+from tideline.ingest.sources.kafka.avro_references import Definitions
 from tideline.ingest.sources.kafka.decoded import NoRowError
+from tideline.ingest.sources.kafka.schema_id import SchemaId
 from tideline.secret_values import note_secrets
 
-HEADER_BYTES = 5
 _ANSWER_S = 20.0
 _ANSWER_BYTES_MAX = 4 << 20
 _PIECE_BYTES = 1 << 16
 _SCHEMES = ("http://", "https://")
 _SCHEMAS_KEPT = 1_000
+_REFERENCES_MAX = 100
+_NAME_MAX = 100
 _UNKNOWN, _REFUSALS = 404, (401, 403)
 
 
-def schema_number(value: bytes) -> int:
-    """The number of a value's schema. Raises NoRowError."""
-    if len(value) < HEADER_BYTES or value[0] != 0:
-        raise NoRowError("the value does not begin with the number of a schema")
-    return int(struct.unpack_from(">I", value, 1)[0])
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A version of a subject, to which a schema refers."""
+
+    subject: str
+    number: int
+
+    @property
+    def path(self) -> str:
+        subject = urllib.parse.quote(self.subject, safe="")
+        return f"subjects/{subject}/versions/{self.number}?deleted=true"
+
+    def __str__(self) -> str:
+        return f"{self.subject[:_NAME_MAX]} version {self.number}"
 
 
-def by_schema(values: Sequence[bytes], faults: dict[int, str]) -> dict[int, list[int]]:
-    """The places of the values of each schema; why others have none goes into `faults`."""
-    places: dict[int, list[int]] = {}
-    for place, value in enumerate(values):
-        try:
-            places.setdefault(schema_number(value), []).append(place)
-        except NoRowError as error:
-            faults[place] = str(error)
-    return places
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a registry says of a schema."""
+
+    schema: str
+    references: tuple[_Version, ...]
 
 
 @lru_cache(maxsize=_SCHEMAS_KEPT)
-def avro_schema(registry: str, number: int) -> str:
-    """The Avro schema of this number, as JSON.
+def avro_schema(registry: str, wanted: SchemaId) -> str:
+    """The Avro schema of this number or GUID, as JSON, with all types that it refers to.
 
     Raises NoRowError where the registry has none or it is no Avro, ConfigError where the registry
     refuses this client or has no such interface, StorageUnavailableError.
     """
-    url = f"{registry.rstrip('/')}/schemas/ids/{number}"
-    answer = _get(url, registry, number)
+    what = f"schema {wanted}"
+    found = _fetched(registry, wanted.path, what)
+    if not found.references:
+        return found.schema
+    try:
+        definitions = Definitions()
+        seen: set[_Version] = set()
+        for version in found.references:
+            _define(registry, version, (), seen, definitions)
+        return json.dumps(definitions.whole(_parsed(found.schema)))
+    except NoRowError as error:
+        raise NoRowError(f"{what} refers to others, and {error}") from error
+    except PARSER_FAULTS as error:
+        raise NoRowError(f"{what} refers to others, and cannot be read with them") from error
+
+
+def _define(
+    registry: str,
+    version: _Version,
+    above: tuple[_Version, ...],
+    seen: set[_Version],
+    definitions: Definitions,
+) -> None:
+    """Adds what a version defines, and before it what those define that it refers to."""
+    if version in above:
+        circle = " -> ".join(map(str, (*above[above.index(version) :], version)))
+        raise NoRowError(f"these refer to each other: {circle}")
+    if version in seen:
+        return
+    seen.add(version)
+    if len(seen) > _REFERENCES_MAX:
+        raise NoRowError(f"these are more than {_REFERENCES_MAX}")
+    found = _fetched(registry, version.path, str(version))
+    for other in found.references:
+        _define(registry, other, (*above, version), seen, definitions)
+    definitions.add(_parsed(found.schema))
+
+
+def _parsed(schema: str) -> Any:
+    try:
+        return parse_json(schema, what="Avro schema")
+    except CorruptTableError as error:
+        raise NoRowError(f"one of them cannot be read: {error}") from error
+
+
+def _fetched(registry: str, path: str, what: str) -> _Answer:
+    answer = _get(f"{registry.rstrip('/')}/{path}", registry, what)
     try:
         content = parse_json(answer, what="answer of the schema registry")
-        schema = content["schema"]
-        kind = content.get("schemaType", "AVRO")
-        references = content.get("references") or ()
+        schema = str(content["schema"])
+        kind, references = content.get("schemaType", "AVRO"), content.get("references") or ()
     except (CorruptTableError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError("what answers is no schema registry", path=registry) from error
     if kind != "AVRO":
-        raise NoRowError(f"schema {number} is no Avro, but {kind}")
-    if references:
-        raise NoRowError(f"schema {number} refers to others, which is not supported")
-    return str(schema)
+        raise NoRowError(f"{what} is no Avro, but {kind}")
+    try:
+        versions = (_Version(str(item["subject"]), int(item["version"])) for item in references)
+        return _Answer(schema, tuple(versions))
+    except (KeyError, TypeError, ValueError) as error:
+        raise NoRowError(f"{what} refers to others, but not to versions of subjects") from error
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -86,17 +145,17 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _get(url: str, registry: str, number: int) -> bytes:
+def _get(url: str, registry: str, what: str) -> bytes:
     if not registry.startswith(_SCHEMES):
         raise ConfigError("schemaRegistry is an address of http or https", value=registry)
     request = urllib.request.Request(url, headers=_headers())
     try:
         with _opener().open(request, timeout=_ANSWER_S) as response:
-            return _body(response, registry, number)
+            return _body(response, registry, what)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == _UNKNOWN:
-            message = f"the schema registry has no schema {number}: is it the one of this topic?"
+            message = f"the schema registry has no {what}: is it the one of this topic?"
             raise NoRowError(message) from error
         if error.code in _REFUSALS:
             message = f"the schema registry refuses this client: {error.code}"
@@ -108,14 +167,14 @@ def _get(url: str, registry: str, number: int) -> bytes:
         raise StorageUnavailableError(message, path=registry) from error
 
 
-def _body(response: http.client.HTTPResponse, registry: str, number: int) -> bytes:
+def _body(response: http.client.HTTPResponse, registry: str, what: str) -> bytes:
     """All of an answer; one that trickles has no more time than one that is silent."""
     until_s = time.monotonic() + _ANSWER_S
     body = b""
     while piece := response.read1(_PIECE_BYTES):
         body += piece
         if len(body) > _ANSWER_BYTES_MAX:
-            raise NoRowError(f"schema {number} has more than {_ANSWER_BYTES_MAX:,} bytes")
+            raise NoRowError(f"{what} has more than {_ANSWER_BYTES_MAX:,} bytes")
         if time.monotonic() > until_s:
             message = f"the schema registry takes more than {_ANSWER_S:.0f} s for an answer"
             raise StorageUnavailableError(message, path=registry)

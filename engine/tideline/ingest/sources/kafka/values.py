@@ -20,10 +20,9 @@ from tideline.ingest.sources.kafka.declared import (
 )
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
 from tideline.ingest.sources.kafka.json_rows import read_json_values
+from tideline.ingest.sources.kafka.schema_id import has_schema
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import Shape
-
-_WIRE = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class ValueReader:
         return found.with_those(read_avro_keys(keys, self.declared.registry, wanted).at(packed))
 
     def _is_packed(self, key: bytes) -> bool:
-        return self.declared.value is ValueFormat.AVRO and key.startswith(_WIRE)
+        return self.declared.value is ValueFormat.AVRO and has_schema(key)
 
     def _events(self) -> Events:
         declared = self.declared
