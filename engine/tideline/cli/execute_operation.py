@@ -46,6 +46,7 @@ from tideline.ingest.executors.kubernetes_pods import (
 )
 from tideline.ingest.operation.operation import Operation, writer_name
 from tideline.ingest.operation.result import STOPPED, WORKER_DIED, OperationResult, Outcome
+from tideline.own_process import collect_rarely
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 
@@ -67,6 +68,8 @@ def run_operation(path: str, environment: Mapping[str, str] = os.environ) -> int
     if uid := environment.get(POD_UID_VARIABLE):
         operation = replace(operation, writer=writer_name(operation.id, uid))
     run = _Run(operation, environment)
+    if run.is_on_kubernetes:
+        collect_rarely()
     result = run.carry_out()
     if run.is_on_kubernetes:
         # Threads of a half-dead Spark must not keep the pod alive.

@@ -30,6 +30,7 @@ from tideline.ingest.workers.assignments import Assignments, PodAssignments
 from tideline.ingest.workers.warm_worker import WarmWorker, WorkerEnd, WorkerLimits
 from tideline.machine import memory_bytes
 from tideline.masked_stream import mask_standard_error
+from tideline.own_process import collect_rarely
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def work_on(assignments: Assignments, uid: str, environment: Mapping[str, str]) 
 def main() -> int:
     """Exit code 0, so that its Job is complete, but for a signal."""
     mask_standard_error()
+    collect_rarely()
     try:
         end = work()
     except ConfigError as error:

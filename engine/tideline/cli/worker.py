@@ -14,7 +14,6 @@ Spark is cancelled, see `stop_signal`, and the main thread is left to its talk w
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import queue
@@ -31,6 +30,7 @@ from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.masked_stream import mask_standard_error
+from tideline.own_process import collect_rarely
 from tideline.secret_values import masked
 from tideline.storage.location import StoreLocation
 
@@ -136,8 +136,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker = Worker(sys.stdin, answers)
-    # What was imported stays: collections need not look at it.
-    gc.freeze()
+    collect_rarely()
     try:
         with StopSignal(_GRACE_S, worker.cancel_spark, lambda: None) as stop:
             return worker.run(stop)

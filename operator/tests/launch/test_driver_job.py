@@ -32,6 +32,7 @@ from tideline.ingest.operation.operation import (
 from tideline.ingest.sources.files.arrived import ArrivedFile, FileRange
 from tideline.ingest.sources.files.declared import DeclaredFiles
 from tideline.ingest.sources.files.listing import FileFormat
+from tideline.own_process import ALLOCATION
 from tideline.testing.file_ingests import ingest_of_files
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.asked_memory import operation_memory_bytes
@@ -366,6 +367,14 @@ def test_a_pod_template_reaches_driver_and_executors() -> None:
         assert [item["name"] for item in pod["containers"]] == [CONTAINER_NAME, "sidecar"]
         assert variables(template)["TZ"] == "UTC"
         assert "AWS_ACCESS_KEY_ID" in variables(template)
+
+
+def test_memory_is_kept_as_in_a_local_worker_unless_the_template_says_otherwise() -> None:
+    assert ALLOCATION.items() <= variables(pod_of()).items()
+    users = [{"name": "MALLOC_ARENA_MAX", "value": "8"}]
+    template = {"spec": {"containers": [{"name": CONTAINER_NAME, "env": users}]}}
+    found = variables(pod_of(table=on_s3(resolved(podTemplate=template))))
+    assert ({**ALLOCATION, "MALLOC_ARENA_MAX": "8"}).items() <= found.items()
 
 
 def test_what_kueue_queues_a_job_by_is_on_the_job_and_changes_nothing_else_of_it() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tideline.ingest.operation.operation import Operation, RollBack
 from tideline.ingest.operation.result import Outcome
+from tideline.own_process import ALLOCATION
 from tideline_operator.decide.planned_operation import create_operation, rollback_operation
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 from tideline_operator.launch.local_process import WORKER_MODULE, LocalProcessLauncher
@@ -71,6 +72,17 @@ def test_operations_run_one_after_the_other_in_one_process(
     assert isinstance(second, Finished)
     assert second.result.outcome is Outcome.NOTHING
     assert worker_pid(launcher) == pid
+
+
+def test_the_worker_keeps_memory_unless_the_environment_says_otherwise(
+    launcher: LocalProcessLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "8")
+    launcher.start(create_operation(local_table(tmp_path)))
+    ended(launcher)
+    given = Path(f"/proc/{worker_pid(launcher)}/environ").read_bytes().decode().split("\0")
+    found = dict(item.split("=", 1) for item in given if item)
+    assert ({**ALLOCATION, "MALLOC_ARENA_MAX": "8"}).items() <= found.items()
 
 
 def test_a_failure_is_an_answer_and_the_worker_lives_on(

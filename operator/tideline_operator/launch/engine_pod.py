@@ -18,6 +18,7 @@ from tideline.ingest.executors.kubernetes_pods import (
     CONTAINER_NAME,
     MEMORY_BYTES_MIN,
 )
+from tideline.own_process import ALLOCATION
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.pod_template import (
     CONFINED,
@@ -225,6 +226,7 @@ def proposed_parts(settings: LaunchSettings, *, has_api_access: bool) -> Manifes
                     "name": CONTAINER_NAME,
                     "image": settings.image,
                     "workingDir": "/tmp",
+                    "env": [{"name": name, "value": text} for name, text in ALLOCATION.items()],
                     "securityContext": {**CONFINED, "readOnlyRootFilesystem": True},
                 }
             ],

@@ -23,6 +23,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult
+from tideline.own_process import ALLOCATION
 from tideline_operator.launch.launcher import Died, Finished, LauncherEvent, Progressed
 
 WORKER_MODULE = "tideline.cli.worker"
@@ -108,6 +109,7 @@ class LocalProcessLauncher:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env={**ALLOCATION, **os.environ},
                 text=True,
                 encoding="utf-8",
                 start_new_session=True,

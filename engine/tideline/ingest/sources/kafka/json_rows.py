@@ -40,7 +40,8 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     joined = b"\n".join(values)
     if joined.count(b"\n") != len(values) - 1 or b"\r" in joined:
         joined = b"\n".join(_one_line(value) for value in values)
-    if not all(value.lstrip()[:1] == b"{" for value in values):
+    begin = joined.startswith(b"{") + joined.count(b"\n{")
+    if begin != len(values) and not all(value.lstrip()[:1] == b"{" for value in values):
         raise NoRowError("the value is no JSON object")
     table = pj.read_json(
         pa.BufferReader(joined),
