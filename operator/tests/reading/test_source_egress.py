@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism, Protocol
 from tideline.ingest.sources.kafka.wire.fields import compact_text, int8, int16, int32, sized, text
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.storage.egress.proxy import EgressProxy
@@ -70,7 +70,9 @@ class LyingBroker:
             made, _ = self._server.accept()
         with made:
             for _ in range(2):
-                (size,) = struct.unpack(">i", made.recv(4, socket.MSG_WAITALL))
+                if not (head := made.recv(4, socket.MSG_WAITALL)):
+                    return
+                (size,) = struct.unpack(">i", head)
                 api, _, number = struct.unpack_from(">hhi", made.recv(size, socket.MSG_WAITALL))
                 self.asked.append(api)
                 body = _METADATA_ONLY if api == 18 else _cluster(self.leader, self.port)
@@ -111,6 +113,35 @@ def test_no_broker_leads_to_an_address_that_is_refused(proxy: EgressProxy, leade
     with pytest.raises(StorageUnavailableError, match=f"{leader}.* that is not connected to"):
         look(proxy, f"broker.example:{lying.port}")
     assert lying.asked == [18, 3]
+
+
+@pytest.mark.parametrize("host", ["metadata.example", "inside.example", "10.96.0.1"])
+def test_no_token_endpoint_is_at_an_address_that_is_refused(proxy: EgressProxy, host: str) -> None:
+    """Nor is anything of the process's own environment used for it."""
+    lying = LyingBroker("broker.example")
+    source = DeclaredKafka(
+        brokers=f"broker.example:{lying.port}",
+        topics=("orders",),
+        schema=(),
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+    )
+    variables = {
+        "KAFKA_CLIENT_ID": "reader",
+        "KAFKA_CLIENT_SECRET": "of-the-secret",
+        "KAFKA_TOKEN_URL": f"http://{host}/token",
+    }
+    access = Access(
+        egress=proxy.of("lake"), sources=SourceAccess(variables, (source.server,), Gate())
+    )
+    words = rf"token endpoint {host} does not answer: .*that is not connected to"
+    with (
+        pytest.raises(StorageUnavailableError, match=words) as caught,
+        access.reaching(source, has_credentials=True) as reach,
+    ):
+        source.positions(reach, None)
+    assert "of-the-secret" not in str(caught.value)
+    assert lying.asked == []
 
 
 @pytest.mark.parametrize("address", ["a b:1", "x\r\nHost: y:1", "broker.example:70000", ":9"])

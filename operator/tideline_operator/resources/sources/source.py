@@ -304,7 +304,7 @@ class Source:
     mechanism: Mechanism | None = described(
         "How a client signs in, with protocol: SASL_PLAINTEXT or SASL_SSL; PLAIN by default. "
         "OAUTHBEARER takes KAFKA_CLIENT_ID, KAFKA_CLIENT_SECRET, KAFKA_TOKEN_URL and, if need be, "
-        "KAFKA_TOKEN_SCOPE.",
+        "KAFKA_TOKEN_SCOPE and KAFKA_TOKEN_CA.",
         default=None,
     )
     credentials: SourceCredentials | None = described(

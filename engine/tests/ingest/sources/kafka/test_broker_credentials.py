@@ -9,7 +9,6 @@ from tideline.ingest.sources.kafka.credentials import (
     AUTHORITIES_FILE,
     PASSWORD,
     SECRET_KEYS,
-    TOKEN_URL,
     USERNAME,
     Credentials,
 )
@@ -48,8 +47,3 @@ def test_values_are_masked_and_not_shown() -> None:
 def test_no_key_of_a_secret_names_a_file() -> None:
     """It would be one of the process that reads the Secret."""
     assert AUTHORITIES_FILE not in SECRET_KEYS
-
-
-def test_no_key_of_a_secret_names_an_address() -> None:
-    """The process that reads the Secret would send requests there."""
-    assert TOKEN_URL not in SECRET_KEYS

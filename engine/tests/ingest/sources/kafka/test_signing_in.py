@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import secrets
-import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -19,51 +13,16 @@ from tideline.errors import ConfigError
 from tideline.ingest.sources.kafka import broker as broker_module
 from tideline.ingest.sources.kafka.declared import Mechanism, Protocol
 from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.token_server import CLIENT, SECRET, TokenServer, token_server
 from tideline.testing.topic_feed import TopicFeed, values
 
 pytestmark = pytest.mark.kafka
 
-_ID, _SECRET = "tideline-reader", "of-the-client-2026"
-
-
-@dataclass
-class TokenServer:
-    """Gives tokens to one client, and notes what it was asked."""
-
-    url: str
-    asked: list[dict[str, list[str]]] = field(default_factory=list)
-
 
 @pytest.fixture
 def tokens() -> Iterator[TokenServer]:
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            found.asked.append(parse_qs(self.rfile.read(length).decode()))
-            wanted = base64.b64encode(f"{_ID}:{_SECRET}".encode()).decode()
-            is_known = self.headers.get("Authorization") == f"Basic {wanted}"
-            answer = {"access_token": _token()} if is_known else {"error": "invalid_client"}
-            self.send_response(200 if is_known else 401)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    found = TokenServer(f"http://127.0.0.1:{server.server_port}/token")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
-
-
-def _token() -> str:
-    now_s = int(time.time())
-    parts = ({"alg": "none"}, {"sub": _ID, "iat": now_s, "exp": now_s + 600, "scope": "read"})
-    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
-    return ".".join([*(part.rstrip("=") for part in encoded), ""])
+    with token_server() as found:
+        yield found
 
 
 @pytest.fixture
@@ -89,7 +48,7 @@ def test_a_client_signs_in_with_a_token_and_another_secret_is_refused(
     for name in ("KAFKA_CLIENT_ID", "KAFKA_CLIENT_SECRET", "KAFKA_TOKEN_URL"):
         with pytest.raises(ConfigError, match=f"{name} is not set: the mechanism is OAUTHBEARER"):
             feed.plan()
-        given = {"KAFKA_CLIENT_ID": _ID, "KAFKA_CLIENT_SECRET": _SECRET}
+        given = {"KAFKA_CLIENT_ID": CLIENT, "KAFKA_CLIENT_SECRET": SECRET}
         monkeypatch.setenv(name, given.get(name, tokens.url))
     monkeypatch.setenv("KAFKA_TOKEN_SCOPE", "read")
     assert feed.drain() is None

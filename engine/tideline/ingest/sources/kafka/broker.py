@@ -441,6 +441,7 @@ def _sign_in(source: DeclaredKafka, given: Credentials) -> dict[str, str]:
         }
     given.require_client(mechanism.value)
     scope = {"sasl.oauthbearer.scope": given.token_scope} if given.token_scope else {}
+    authorities = {"https.ca.pem": given.token_authorities} if given.token_authorities else {}
     return {
         "sasl.mechanism": mechanism.value,
         "sasl.oauthbearer.method": "oidc",
@@ -448,4 +449,5 @@ def _sign_in(source: DeclaredKafka, given: Credentials) -> dict[str, str]:
         "sasl.oauthbearer.client.secret": given.client_secret,
         "sasl.oauthbearer.token.endpoint.url": given.token_url,
         **scope,
+        **authorities,
     }

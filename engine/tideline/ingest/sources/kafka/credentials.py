@@ -14,20 +14,22 @@ from tideline.secret_values import note_secrets
 
 CLIENT_ID, CLIENT_SECRET = "KAFKA_CLIENT_ID", "KAFKA_CLIENT_SECRET"
 TOKEN_URL, TOKEN_SCOPE = "KAFKA_TOKEN_URL", "KAFKA_TOKEN_SCOPE"
+TOKEN_AUTHORITIES = "KAFKA_TOKEN_CA"
 USERNAME, PASSWORD = "KAFKA_USERNAME", "KAFKA_PASSWORD"
 AUTHORITIES, AUTHORITIES_FILE = "KAFKA_CA", "KAFKA_CA_FILE"
 CERTIFICATE, KEY = "KAFKA_CLIENT_CERTIFICATE", "KAFKA_CLIENT_KEY"
 REGISTRY = ("SCHEMA_REGISTRY_USERNAME", "SCHEMA_REGISTRY_PASSWORD", "SCHEMA_REGISTRY_CA")
-SECRET_KEYS = (USERNAME, PASSWORD, AUTHORITIES, CERTIFICATE, KEY, *REGISTRY)
+_TOKEN = (CLIENT_ID, CLIENT_SECRET, TOKEN_URL, TOKEN_SCOPE, TOKEN_AUTHORITIES)
+SECRET_KEYS = (USERNAME, PASSWORD, AUTHORITIES, CERTIFICATE, KEY, *_TOKEN, *REGISTRY)
 """What a Secret may have, each as the variable of its name. No file: it would be one of the process
-that reads the Secret. No client of a token endpoint: the process would send requests to any address
-that a tenant names."""
+that reads the Secret. A token endpoint is at an address of a tenant's choice, as brokers are: it is
+connected to in the same way."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
     """Empty texts are not given. `authorities`, `certificate` and `key` are PEM texts. The last
-    four are a client's, at the server that gives it tokens."""
+    five are a client's, at the server that gives it tokens."""
 
     username: str = ""
     password: str = ""
@@ -39,6 +41,7 @@ class Credentials:
     client_secret: str = ""
     token_url: str = ""
     token_scope: str = ""
+    token_authorities: str = ""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Credentials:
@@ -47,8 +50,7 @@ class Credentials:
             *(variables.get(name, "") for name in (USERNAME, PASSWORD)),
             *(variables.get(name, "") for name in (AUTHORITIES, AUTHORITIES_FILE)),
             *(variables.get(name, "") for name in (CERTIFICATE, KEY)),
-            *(variables.get(name, "") for name in (CLIENT_ID, CLIENT_SECRET)),
-            *(variables.get(name, "") for name in (TOKEN_URL, TOKEN_SCOPE)),
+            *(variables.get(name, "") for name in _TOKEN),
         )
         note_secrets((found.password, found.key, found.client_secret))
         return found

@@ -50,6 +50,15 @@ class BoundedSocket:
             received += piece
         return bytes(received)
 
+    def receive_some(self, length_max: int) -> bytes:
+        """What comes next, nothing at the end. Raises OSError, TooMuchError."""
+        self._wait()
+        piece = self.socket.recv(min(length_max, _PIECE_BYTES))
+        if len(piece) > self.bytes_left:
+            raise TooMuchError("an answer that does not end")
+        self.bytes_left -= len(piece)
+        return piece
+
     def encrypt(self, context: ssl.SSLContext, host: str) -> None:
         """Speak TLS from now on. Raises OSError, ValueError for a host that is no name."""
         self._wait()

@@ -27,8 +27,11 @@ from tideline.ingest.sources.kafka.wire.fields import (
     sized,
     text,
 )
+from tideline.ingest.sources.kafka.wire.tokens import forget_token, token_for
+from tideline.ingest.sources.source import Connect
 from tideline.ingest.sources.wire.bounded_socket import load_certificate, words_of
 from tideline.ingest.sources.wire.scram import Scram, ScramError
+from tideline.trust.foreign_words import quoted
 
 _Answer = TypeVar("_Answer")
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
@@ -49,14 +52,16 @@ class BrokerConnection:
     _number: int = field(default=0, init=False)
 
     @contextmanager
-    def open(self, host: str, credentials: Credentials) -> Iterator[BrokerConnection]:
-        """Within, signed in as the source says. Raises WireError, ConfigError,
-        StorageUnavailableError."""
+    def open(
+        self, host: str, credentials: Credentials, connect: Connect
+    ) -> Iterator[BrokerConnection]:
+        """Within, signed in as the source says; a token is asked for by `connect`. Raises
+        WireError, ConfigError, StorageUnavailableError."""
         try:
             if self.source.protocol.is_encrypted:
                 self.socket = self._encrypted(host, credentials)
             if self.source.protocol.signs_in:
-                self._sign_in(credentials)
+                self._sign_in(credentials, connect)
             yield self
         finally:
             self.socket.close()
@@ -76,22 +81,41 @@ class BrokerConnection:
             answer.skip_tags()
         return answer
 
-    def _sign_in(self, credentials: Credentials) -> None:
+    def _sign_in(self, credentials: Credentials, connect: Connect) -> None:
         mechanism = self.source.mechanism
-        credentials.require_user(self.source.protocol.value)
+        token = ""
+        if mechanism is Mechanism.OAUTHBEARER:
+            token = token_for(self.source, credentials, connect, self.until_s)
+        else:
+            credentials.require_user(self.source.protocol.value)
         answer = self.ask(_SASL_HANDSHAKE, 1, text(mechanism.value))
         raise_for_code(self.source, answer.int16(), f"mechanism {mechanism.value}")
         if mechanism is Mechanism.PLAIN:
             self._authenticate(f"\0{credentials.username}\0{credentials.password}".encode())
             return
-        if mechanism not in _DIGESTS:
-            raise ConfigError(f"the operator does not sign in with mechanism {mechanism.value}")
+        if mechanism is Mechanism.OAUTHBEARER:
+            self._show(token, credentials)
+            return
         scram = Scram(_DIGESTS[mechanism], credentials.username, credentials.password)
         try:
             challenge = self._authenticate(scram.first())
             scram.check(self._authenticate(scram.final(challenge)))
         except ScramError as error:
             raise ConfigError(f"signing in fails: {error}", path=self.source.uri) from error
+
+    def _show(self, token: str, credentials: Credentials) -> None:
+        try:
+            words = self._authenticate(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+            if words:
+                # It says why it refuses, and the error follows.
+                self._authenticate(b"\x01")
+                raise ConfigError(
+                    f"the brokers refuse this token: {quoted(words.decode('utf-8', 'replace'))}",
+                    path=self.source.uri,
+                )
+        except ConfigError:
+            forget_token(credentials)
+            raise
 
     def _authenticate(self, message: bytes) -> bytes:
         answer = self.ask(_SASL_AUTHENTICATE, 0, sized(message))

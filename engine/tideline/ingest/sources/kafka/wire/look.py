@@ -177,7 +177,9 @@ class _Asked:
             message = f"the topics cannot be looked at: {host}:{port}: {error.message}"
             raise StorageUnavailableError(message, path=self.source.uri) from error
         connection = BrokerConnection(self.source, made, self.until_s)
-        signed = self.connections.enter_context(connection.open(host, self.credentials))
+        signed = self.connections.enter_context(
+            connection.open(host, self.credentials, self.connect)
+        )
         self.at[host, port] = signed
         return signed
 
