@@ -79,7 +79,7 @@ NEEDS_AN_EXTRA = (
     "tideline.in_process.source_files.rows.",
     "tideline.iceberg.services.rewrite_position_deletes.execute.",
     "tideline.iceberg.data.arrow_schema.",
-    "tideline.iceberg.data.table_rows.",
+    "tideline.iceberg.read.",
     "tideline.iceberg.services.rewrite_data_files.group_outcome.",
     "tideline.iceberg.services.rewrite_data_files.in_process.",
     "tideline.iceberg.services.rewrite_data_files.run.",
@@ -176,6 +176,9 @@ VERSION_NAMES = {"table_version", "TABLE_VERSION", "layout_version"}
 VERSION_KEYS = {"hoodie.table.version", "hoodie.timeline.layout.version"}
 LAYOUT_MODULES = re.compile(r"\.(layout_v[0-9]+|lsm_history|known_layouts|version_[0-9]+)$")
 SLOWS_A_START = (
+    "tideline.cli.iceberg_files.",
+    "tideline.cli.iceberg_read.",
+    "tideline.cli.iceberg_show.",
     "tideline.ingest.sources.kafka.wire.look.",
     "tideline.ingest.sources.postgres.wire.look.",
     "tideline.iceberg.table.open_table.",

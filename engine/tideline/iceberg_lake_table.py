@@ -1,4 +1,4 @@
-"""The facade of an Iceberg table, as people hold it: look at it, rewrite, expire, tidy.
+"""The facade of an Iceberg table, as people hold it: read it, rewrite, expire, tidy.
 
 It joins what the layers below keep apart: the plans and commits of `tideline.iceberg`, and Spark,
 which moves the rows of large rewrites. Every `plan_*` changes nothing; its counterpart plans again,
@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
-from tideline.errors import ConfigError
-from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.services.due_facts import IcebergFacts
 from tideline.iceberg.services.expire_snapshots.execute import (
     ExpirePreview,
@@ -128,21 +128,40 @@ class IcebergLakeTable(ReadableTable):
         """What readers of the main branch see; None for a table without rows yet."""
         return self.metadata.snapshot()
 
-    def to_pyarrow_dataset(self, as_of: Any = None) -> RowDataset:
-        """The rows of the newest snapshot of this moment, or of the snapshot with the id `as_of`,
-        as a pyarrow Dataset: what delete files delete is left out. Raises ConfigError for a
-        snapshot that the table does not keep."""
-        from tideline.iceberg.data.table_rows import snapshot_dataset
+    @property
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        """The branches and tags by name."""
+        return self.metadata.refs
 
-        self.table.refresh()
-        snapshot = self.current_snapshot
-        if as_of is not None:
-            snapshot = next(
-                (candidate for candidate in self.snapshots if candidate.snapshot_id == as_of), None
-            )
-            if snapshot is None:
-                raise ConfigError("the table has no such snapshot", table=self.uri, value=as_of)
-        return snapshot_dataset(self.table.io, self.metadata, snapshot)
+    def to_pyarrow_dataset(self, as_of: Any = None) -> RowDataset:
+        """The rows of the newest snapshot of this moment as a pyarrow Dataset: what delete files
+        delete is left out.
+
+        `as_of` is the id of a snapshot, the name of a branch or tag, or a time (text, date,
+        datetime), which means what readers of the main branch saw then. Raises ConfigError for what
+        is none of these, a time in the future, and what has expired.
+        """
+        from tideline.iceberg.read.table_rows import snapshot_dataset
+
+        return snapshot_dataset(self.table.io, self._chosen(as_of))
+
+    def files(self, as_of: Any = None) -> pa.Table:
+        """A row for each data file, with the delete files that apply to it. `as_of` as for rows."""
+        from tideline.iceberg.read.listings import files_table
+
+        return files_table(self.table.io, self._chosen(as_of))
+
+    def partitions(self, as_of: Any = None) -> pa.Table:
+        """A row for each partition that has files, with their number, rows and size."""
+        from tideline.iceberg.read.listings import partitions_table
+
+        return partitions_table(self.table.io, self._chosen(as_of))
+
+    def history(self) -> pa.Table:
+        """A row for each snapshot that the table keeps, oldest first, with what it says it did."""
+        from tideline.iceberg.read.listings import history_table
+
+        return history_table(self.table.refresh())
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""
@@ -316,6 +335,10 @@ class IcebergLakeTable(ReadableTable):
         """
         plan = self.plan_remove_orphans(older_than=older_than, locations=locations)
         return execute_orphans(self.table.operations, plan)
+
+    def _chosen(self, as_of: Any) -> SnapshotChoice:
+        metadata = self.table.refresh()
+        return SnapshotChoice.of(metadata, as_of, now_ms=self._clock.now_ms())
 
     def _context(
         self,

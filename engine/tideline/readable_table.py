@@ -29,7 +29,8 @@ class ReadableTable(ABC):
     """What can be done with any table whose rows are read as a Dataset.
 
     `where` is a condition: SQL (`"n > 3 and day = '2026-11-01'"`), an expression of pyarrow or its
-    list of comparisons. `as_of` is a time or an instant; the table as it is now without.
+    list of comparisons. `as_of` is a time, an instant, or of an Iceberg table a snapshot, a branch
+    or a tag; the table as it is now without.
     """
 
     @abstractmethod

@@ -14,8 +14,9 @@ import tideline
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
-from tideline.iceberg.data.table_rows import snapshot_dataset
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.read.snapshot_choice import SnapshotChoice
+from tideline.iceberg.read.table_rows import snapshot_dataset
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.open_table import IcebergTable
@@ -112,7 +113,7 @@ def test_a_count_opens_what_the_metadata_leaves_open(
     table: IcebergTable, where: str | None, found: int, files: int
 ) -> None:
     spy = SpyFileIO(table.io.location, table.io.recorded)
-    rows = snapshot_dataset(spy, table.metadata, table.metadata.snapshot())
+    rows = snapshot_dataset(spy, SnapshotChoice(table.metadata, table.metadata.snapshot()))
     condition = None if where is None else RowFilter.of(where, rows.schema).expression
     assert rows.count_rows(condition) == found
     assert spy.count("data") == files
@@ -120,7 +121,7 @@ def test_a_count_opens_what_the_metadata_leaves_open(
 
 def answer(io: FileIO, metadata: TableMetadata, query: str) -> Any:
     with SqlSession() as session:
-        session.add("orders", snapshot_dataset(io, metadata, metadata.snapshot()))
+        session.add("orders", snapshot_dataset(io, SnapshotChoice(metadata, metadata.snapshot())))
         (found,) = session.run(query)
         return found.first_rows(None).rows[0][0]
 
@@ -128,7 +129,7 @@ def answer(io: FileIO, metadata: TableMetadata, query: str) -> Any:
 @pytest.mark.parametrize(("limit", "files"), [(0, 0), (3, 1), (10, 1), (11, 2), (1000, 24)])
 def test_a_limit_is_where_reading_ends(table: IcebergTable, limit: int, files: int) -> None:
     spy = SpyFileIO(table.io.location, table.io.recorded)
-    rows = snapshot_dataset(spy, table.metadata, table.metadata.snapshot())
+    rows = snapshot_dataset(spy, SnapshotChoice(table.metadata, table.metadata.snapshot()))
     assert rows.scanner(["id"], limit=limit).to_table().num_rows == min(limit, 240)
     assert spy.count("data") == files
     lake_table = IcebergLakeTable(table)

@@ -36,6 +36,11 @@ def show_command(source: TableSource, as_json: bool, snapshot_id: int | None) ->
         else:
             print_line(f"Snapshot {snapshot_id} is {'' if is_there else 'not '}part of the table.")
         return
+    print_description(table, as_json=as_json)
+
+
+def print_description(table: IcebergTable, *, as_json: bool) -> None:
+    """Print what the table is, its columns, how much there is."""
     description = describe_table(table)
     if as_json:
         print_json(description)

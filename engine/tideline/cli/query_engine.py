@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from tideline.cli.default_engine import DUCKDB, SPARK, default_engine
+from tideline.clock import SystemClock
 from tideline.hudi.read.scan_dataset import scan_dataset
 from tideline.hudi.read.shown_rows import ShownRows
 from tideline.hudi.read.table_scan import TableScan
@@ -76,12 +77,18 @@ def rows_of_scan(table: HoodieTable, scan: TableScan, *, meta: bool) -> QueriedR
     return QueriedRows(table.location, arrow, frame)
 
 
-def rows_of_iceberg(table: IcebergTable) -> QueriedRows:
-    """The rows of an Iceberg table's newest snapshot."""
-    from tideline.iceberg.data.table_rows import snapshot_dataset
+def iceberg_dataset(table: IcebergTable, as_of: str | None = None) -> RowDataset:
+    """The rows of an Iceberg table's newest snapshot, or of another. Raises ConfigError."""
+    from tideline.iceberg.read.snapshot_choice import SnapshotChoice
+    from tideline.iceberg.read.table_rows import snapshot_dataset
 
-    table.refresh()
-    rows = snapshot_dataset(table.io, table.metadata, table.metadata.snapshot())
+    choice = SnapshotChoice.of(table.refresh(), as_of, now_ms=SystemClock().now_ms())
+    return snapshot_dataset(table.io, choice)
+
+
+def rows_of_iceberg(table: IcebergTable, as_of: str | None = None) -> QueriedRows:
+    """These rows, for queries."""
+    rows = iceberg_dataset(table, as_of)
 
     def frame(_: SparkSession) -> DataFrame:
         from tideline.spark.arrow_frame import arrow_frame

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tideline.cli.any_table import open_any
 from tideline.cli.command import command
+from tideline.cli.iceberg_table import TableSource
 from tideline.cli.options import json_option, limit_option, storage_options
 from tideline.cli.output import print_line, print_rows
 from tideline.cli.progress import progress
@@ -23,11 +25,9 @@ from tideline.cli.query_engine import (
     rows_of_scan,
 )
 from tideline.cli.sql_prompt import Prompt
-from tideline.errors import ConfigError, TableNotFoundError
-from tideline.hudi.open_table import open_table
+from tideline.errors import ConfigError
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
     from tideline.iceberg.table.open_table import IcebergTable
@@ -90,7 +90,7 @@ def open_tables(
         name, uri = (parts[1], parts[2]) if parts else (TABLE_NAME, entry)
         if name in found:
             raise ConfigError("two tables have one name: write NAME=URI", value=name)
-        found[name] = _open(uri, storage)
+        found[name] = open_any(TableSource(uri, None, {}, storage))
     return found
 
 
@@ -111,16 +111,3 @@ def describe(tables: Mapping[str, HoodieTable | IcebergTable]) -> None:
     for name, table in tables.items():
         uri = table.uri if isinstance(table, HoodieTable) else table.io.location.uri
         print_line(f"{name}: {uri}")
-
-
-def _open(uri: str, storage: Mapping[str, str]) -> HoodieTable | IcebergTable:
-    try:
-        return open_table(StoreLocation.of(uri, storage))
-    except TableNotFoundError as no_hudi_table:
-        # Takes a tenth of a second to import, which queries over Hudi tables need not wait for.
-        from tideline.iceberg.table.open_table import IcebergTable
-
-        try:
-            return IcebergTable.open(uri, storage)
-        except TableNotFoundError:
-            raise no_hudi_table from None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
-from tideline.hudi.read.read_ahead import in_order, reading_threads
+from tideline.formats.read_ahead import in_order, reading_threads
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.parquet_rows import ParquetSource
 from tideline.iceberg.data.position_deletes import deleted_rows

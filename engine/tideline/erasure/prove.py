@@ -25,7 +25,7 @@ import pyarrow as pa
 from tideline.erasure.report import HoldingFile, Proof, UnreadFile, Version
 from tideline.erasure.stored_rows import StoredFile, StoredRowsReader
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.hudi.read.read_ahead import in_order, reading_threads
+from tideline.formats.read_ahead import in_order, reading_threads
 from tideline.hudi.services.savepoint.execute import list_savepoints
 from tideline.hudi.table.file_group import join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file

@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import ConfigError
+from tideline.formats.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.formats.row_batches import checked_limit, first_of
 from tideline.formats.row_filter import RowFilter, having
 from tideline.hudi.read.file_pruning import slices_with_rows
 from tideline.hudi.read.partition_values import PartitionLayout
-from tideline.hudi.read.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
 from tideline.hudi.table.file_group import FileSlice

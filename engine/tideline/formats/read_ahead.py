@@ -7,7 +7,7 @@ ahead, so that memory depends on their number and not on that of the pieces.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from threading import Event, Thread, current_thread, main_thread
@@ -24,19 +24,36 @@ _STOP_NOTICED_S = 0.1
 
 
 def in_order(
-    pieces: Sequence[Piece], read: Callable[[Piece], Iterator[Item]], threads: int
+    pieces: Iterable[Piece],
+    read: Callable[[Piece], Iterator[Item]],
+    threads: int,
+    *,
+    first_alone: bool = False,
 ) -> Generator[Item]:
     """The items of all pieces in order; `read` runs in threads, which end when this is closed.
+    Pieces are asked for as their turn to be read comes; others than the first, if that is read
+    alone, once its first item was taken and more are wanted.
     Raises what `read` raises, when its piece's turn comes."""
     stop = Event()
-    waiting = deque(pieces)
+    waiting = iter(pieces)
     running: deque[_Lane[Piece, Item]] = deque()
+
+    def start(most: int) -> None:
+        while len(running) < most:
+            for piece in waiting:
+                running.append(_Lane(read, piece, stop))
+                break
+            else:
+                return
+
     try:
-        while waiting or running:
-            while waiting and len(running) < threads:
-                running.append(_Lane(read, waiting.popleft(), stop))
-            yield from running[0].items()
+        start(1 if first_alone else threads)
+        while running:
+            for item in running[0].items():
+                yield item
+                start(threads)
             running.popleft()
+            start(threads)
     finally:
         stop.set()
         for lane in running:

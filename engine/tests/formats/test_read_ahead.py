@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.hudi.read.read_ahead import in_order
+from tideline.formats.read_ahead import in_order
 from tideline.testing.patience import PATIENCE_S
 
 
@@ -70,7 +70,7 @@ def test_an_error_comes_when_its_piece_does() -> None:
 def test_a_process_ends_although_a_reader_is_left_half_read() -> None:
     code = """
     import itertools
-    from tideline.hudi.read.read_ahead import in_order
+    from tideline.formats.read_ahead import in_order
     items = in_order([0, 1], lambda _: itertools.count(), 2)
     print(next(items))
     """

@@ -1,0 +1,130 @@
+"""The live rows of a snapshot as a pyarrow Dataset: without what delete files delete.
+
+1. A filter rules out manifests and data files by their partitions and metrics
+   (`condition_pruning`), and row groups by their statistics.
+2. Threads read the next files, with the columns asked for and those of the filter alone.
+3. The filter selects the rows of each batch.
+
+Memory depends on the number of threads, the size of a batch and the delete files of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.formats.read_ahead import THREADS_MAX, in_order, reading_threads
+from tideline.formats.row_batches import checked_limit, first_of
+from tideline.formats.row_dataset import RowDataset
+from tideline.formats.row_filter import RowFilter
+from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.condition_pruning import ConditionPruning
+from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.read.snapshot_choice import SnapshotChoice
+from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.scan.task import FileScanTask
+from tideline.iceberg.table.file_io import FileIO
+
+_FEW_ROWS = 65_536
+
+
+def snapshot_dataset(io: FileIO, choice: SnapshotChoice) -> RowDataset:
+    """The rows of a snapshot in the columns of the choice; none without a snapshot.
+
+    Reading raises as `FileRows.batches`, and CorruptTableError for files that are missing.
+    """
+    schema = arrow_schema(choice.metadata.schema().fields)
+
+    def open_rows(
+        columns: Sequence[str], condition: Any, limit: int | None
+    ) -> pa.RecordBatchReader:
+        chosen = pa.schema([schema.field(name) for name in columns])
+        row_filter = None if condition is None else RowFilter.of(condition, schema)
+        rows_max = checked_limit(limit)
+        # A condition may have to look at many rows for a few.
+        is_short = rows_max is not None and rows_max <= _FEW_ROWS and row_filter is None
+        threads = 1 if is_short else reading_threads(THREADS_MAX)
+        rows = _rows(io, choice, chosen, row_filter, threads)
+        return pa.RecordBatchReader.from_batches(chosen, first_of(rows, rows_max))
+
+    def count_all() -> int:
+        with missing_files_named(io):
+            return _count(io, choice)
+
+    return RowDataset(schema, open_rows, count_all)
+
+
+@contextmanager
+def missing_files_named(io: FileIO) -> Iterator[None]:
+    """Raises CorruptTableError for a file that metadata names and that is not there."""
+    try:
+        yield
+    except ObjectNotFoundError as error:
+        raise CorruptTableError(
+            "a file that the table's metadata names is missing: it was deleted, or expired while "
+            "it was read",
+            table=io.location.uri,
+            path=error.path,
+        ) from error
+
+
+def projected(layout: RowLayout, names: set[str]) -> RowLayout:
+    """The layout of these columns; deletes may still compare the others."""
+    fields = tuple(
+        nested_field for nested_field in layout.schema.fields if nested_field.name in names
+    )
+    return replace(
+        layout,
+        schema=replace(layout.schema, fields=fields),
+        older_schemas=(layout.schema, *layout.older_schemas),
+        has_lineage=False,
+    )
+
+
+def _count(io: FileIO, choice: SnapshotChoice) -> int:
+    """The rows, by the manifests' counts; of files with deletes the columns that these compare are
+    read."""
+    first = {field.name for field in choice.metadata.schema().fields[:1]}
+    reader = FileRows(io, projected(RowLayout.of(choice.metadata), first))
+    return sum(
+        sum(batch.num_rows for batch in reader.batches(task))
+        if task.deletes
+        else task.data_file.record_count
+        for task in plan_files(io, choice.metadata, choice.snapshot)
+    )
+
+
+def _rows(
+    io: FileIO,
+    choice: SnapshotChoice,
+    chosen: pa.Schema,
+    row_filter: RowFilter | None,
+    threads: int,
+) -> Generator[pa.RecordBatch]:
+    asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
+    metadata = choice.metadata
+    reader = FileRows(io, projected(RowLayout.of(metadata), asked), row_filter)
+    pruning = None if row_filter is None else ConditionPruning(row_filter, metadata)
+    read = _selected(reader, chosen, row_filter)
+    with missing_files_named(io):
+        tasks = plan_files(io, metadata, choice.snapshot, pruning=pruning)
+        yield from in_order(tasks, read, threads, first_alone=True)
+
+
+def _selected(
+    reader: FileRows, chosen: pa.Schema, row_filter: RowFilter | None
+) -> Callable[[FileScanTask], Iterator[pa.RecordBatch]]:
+    def read(task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        for batch in reader.batches(task):
+            found = batch if row_filter is None else row_filter.selected(batch)
+            if found.num_rows:
+                columns = [found.column(name) for name in chosen.names]
+                yield pa.RecordBatch.from_arrays(columns, schema=chosen)
+
+    return read
