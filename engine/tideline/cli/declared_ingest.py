@@ -1,4 +1,4 @@
-"""The ingest that a command is about, of a file of LakeTables.
+"""The ingests that a command is about, of a file of LakeTables.
 
 What such a file declares is for the package that knows them: it names a function in the entry point
 group `tideline.declarations`.
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import Operation
+from tideline.ingest.operation.operation import IngestRange, Operation
 
 _ENTRY_POINT_GROUP = "tideline.declarations"
 
@@ -34,10 +34,24 @@ def declaration_option(*more: str) -> Callable[[Any], Any]:
 
 
 def declared_ingest(path: Path, table: str | None) -> Operation:
-    """The ingest that a file declares, as the operation that takes nothing in. Raises ConfigError
-    for what it does not declare."""
+    """The one ingest that a file declares of a table, as the operation that takes nothing in.
+    Raises ConfigError for what it does not declare."""
+    found = declared_ingests(path, table)
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(_name(operation) for operation in found)
+    raise ConfigError(f"the table has {len(found)} ingests ({known})", table=found[0].table.name)
+
+
+def declared_ingests(path: Path, table: str | None) -> tuple[Operation, ...]:
+    """All of them, likewise; at least one."""
     for entry in entry_points(group=_ENTRY_POINT_GROUP):
-        operation = entry.load()(path, table)
-        assert isinstance(operation, Operation)
-        return operation
+        found = entry.load()(path, table)
+        assert isinstance(found, tuple) and found
+        return found
     raise ConfigError("no package that is installed reads files of LakeTables", path=path)
+
+
+def _name(operation: Operation) -> str:
+    assert isinstance(operation.work, IngestRange)
+    return operation.work.name

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from tideline.ingest.execute.table_access import SessionFactory
 from tideline.ingest.operation.operation import IngestRange, Operation, TableTarget
 from tideline.ingest.sources.source import Declared
 from tideline.ingest.verify.verification import Kind, Verification
-from tideline.ingest.verify.verify_ingest import verify_ingest
+from tideline.ingest.verify.verify_ingest import verify_ingests
 from tideline.lake_table import LakeTable
+from tideline.testing.people_ingest import no_session
 
 Row = Mapping[str, Any]
 
@@ -19,7 +21,14 @@ Row = Mapping[str, Any]
 def verified(target: TableTarget, source: Declared, operation: str = "upsert") -> Verification:
     """A table compared with its source."""
     work = IngestRange(target.name, source, source.no_range(), 0, operation)
-    return verify_ingest(Operation("verify", target, work), work, progress=lambda _: None)
+    return verified_together(Operation("verify", target, work))
+
+
+def verified_together(
+    *operations: Operation, session_factory: SessionFactory = no_session
+) -> Verification:
+    """The table of several ingests compared with all their sources."""
+    return verify_ingests(operations, session_factory=session_factory, progress=lambda _: None)
 
 
 def plant(table: LakeTable, rows: Sequence[Row], deleted: Row) -> set[tuple[Kind, str]]:

@@ -8,6 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tideline
@@ -32,6 +34,13 @@ spec:
   - name: orders
     source: %s
     trigger: {every: 1s}
+"""
+
+_SECOND = """\
+  - name: {name}
+    source: {{format: parquet, path: {name}}}
+    operation: {operation}
+    trigger: {{every: 1s}}
 """
 
 
@@ -78,16 +87,46 @@ def test_what_differs_is_named_and_ends_with_another_code(
     assert (found["missing"], found["extra"], found["different"]) == (1, 1, 1)
 
 
+def test_a_table_of_several_ingests_of_files_is_compared_with_all_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = declared(tmp_path, "{format: parquet, path: orders}")
+    path.write_text(path.read_text() + _SECOND.format(name="gone", operation="delete"))
+    for name, columns in (
+        ("orders", {"id": [1, 2, 3], "ts": [1, 1, 1], "v": ["a", "b", "c"]}),
+        ("gone", {"id": [2]}),
+    ):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table(columns), tmp_path / name / "1.parquet")
+        take_in(path)
+    capsys.readouterr()
+    assert run(["verify", "-f", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == ["orders", "gone"]
+    assert lines[-1] == "2 rows compared: all are equal"
+    table = tideline.open(str(tmp_path / "table"))
+    table.upsert([{"id": 2, "ts": 1, "v": "b"}, {"id": 3, "ts": 1, "v": "changed"}])
+    assert run(["verify", "-f", str(path), "--json"]) == 1
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (found["equal"], found["extra"], found["different"]) == (1, 1, 1)
+    assert [item["ingest"] for item in found["ingests"]] == ["orders", "gone"]
+    assert found["ingest"] == "orders, gone"
+
+
 def test_what_cannot_be_compared_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "landing").mkdir()
     path = declared(tmp_path, "{format: csv, path: landing}")
     assert run(["verify", "-f", str(path)]) == 2
-    assert "are not read again" in capsys.readouterr().err
+    assert "there is no table yet" in capsys.readouterr().err
     assert run(["verify", "other", "-f", str(path)]) == 2
     assert "no LakeTable has this name" in capsys.readouterr().err
-    more = _YAML % "{format: csv, path: a}" + "  - {name: b, source: {format: csv, path: b}, "
-    path.write_text(textwrap.dedent(more + "trigger: {every: 1s}}\n"))
+    path = declared(tmp_path, "{format: parquet, path: landing}")
+    path.write_text(path.read_text() + _SECOND.format(name="more", operation="insert"))
+    (tmp_path / "more").mkdir()
+    for name in ("landing", "more"):
+        pq.write_table(pa.table({"id": [1], "ts": [1], "v": ["a"]}), tmp_path / name / "1.parquet")
+    take_in(path)
     assert run(["verify", "-f", str(path)]) == 2
-    assert "which are not compared together" in capsys.readouterr().err
+    assert "some ingests only insert, others update" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The ingest that `tideline verify` is about, found in files of LakeTables."""
+"""The ingests that `tideline verify` and others are about, found in files of LakeTables."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from pathlib import Path
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline_operator.decide.planned_operation import ingest_operation
-from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.loading import load_resources
 from tideline_operator.resources.resolved import ResolvedTable
 
 
-def declared_ingest(path: Path, name: str | None) -> Operation:
-    """The ingest of the table `name`, a name or a location, as an operation that takes nothing in.
+def declared_ingest(path: Path, name: str | None) -> tuple[Operation, ...]:
+    """The ingests of the table `name`, a name or a location, as operations that take nothing in.
 
-    Raises ConfigError where no table or more than one is meant, and where it has not exactly one
-    ingest.
+    Raises ConfigError where no table or more than one is meant, and where it has none.
     """
     resources = load_resources([path], ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
     table = _table_named(name, resources.tables)
-    ingest = _only_ingest(table)
-    nothing = table.sources[ingest.name].no_range()
-    return ingest_operation(table, ingest, nothing, generation=0)
+    if not table.spec.ingest:
+        raise ConfigError("the LakeTable has no ingest, and so no source", value=table.name)
+    return tuple(
+        ingest_operation(table, ingest, table.sources[ingest.name].no_range(), generation=0)
+        for ingest in table.spec.ingest
+    )
 
 
 def _table_named(name: str | None, tables: tuple[ResolvedTable, ...]) -> ResolvedTable:
@@ -41,14 +42,3 @@ def _is_called(name: str, table: ResolvedTable) -> bool:
     place = name if "://" in name else str(Path(name).resolve())
     names = (table.name, table.resource.metadata.name, table.location.uri.rstrip("/"))
     return name.rstrip("/") in names or place.removeprefix("file://").rstrip("/") == location
-
-
-def _only_ingest(table: ResolvedTable) -> Ingest:
-    ingests = table.spec.ingest
-    if len(ingests) == 1:
-        return ingests[0]
-    if not ingests:
-        raise ConfigError("the LakeTable has no ingest, and so no source", value=table.name)
-    known = ", ".join(ingest.name for ingest in ingests)
-    message = f"the rows are of {len(ingests)} ingests ({known}), which are not compared together"
-    raise ConfigError(message, value=table.name)

@@ -14,14 +14,12 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.table_access import open_table
-from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.kafka.declared import LATEST, RecordField
-from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.kafka.replay import replay_topics
 from tideline.ingest.verify.key_buckets import bucket_count
 from tideline.ingest.verify.verification import Kind, Verification
-from tideline.ingest.verify.verify_ingest import verify_ingest
 from tideline.lake_table import LakeTable
+from tideline.testing import planted_differences
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import TopicFeed, values
 
@@ -38,8 +36,7 @@ def feed(folder: Path, broker: KafkaBroker, topic: str, **declared: object) -> T
 
 
 def verified(found: TopicFeed) -> Verification:
-    work = IngestRange("orders", found.source, KafkaRange(), 0, found.operation)
-    return verify_ingest(Operation("verify", found.target, work), work, progress=lambda _: None)
+    return planted_differences.verified(found.target, found.source, found.operation)
 
 
 def table_of(found: TopicFeed) -> LakeTable:

@@ -40,7 +40,7 @@ OPERATION_KEY = "tideline.operation"
 FILES_KEY = "tideline.ingest.files"
 UPSERT = "upsert"
 DELETE = "delete"
-_NAMES_KEPT_MAX = 1_000
+NAMES_KEPT_MAX = 1_000
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
 
 
@@ -215,7 +215,7 @@ class IngestBatch:
             INGEST_KEY: work.name,
             OPERATION_KEY: self.operation.id,
             FILES_KEY: json.dumps(
-                self.range.names[:_NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":")
+                self.range.names[:NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":")
             ),
         }
 

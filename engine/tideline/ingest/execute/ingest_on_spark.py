@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tideline.bad_input import BadInput
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _Done = TypeVar("_Done")
+_KEPT_ROWS_PER_FILE = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,12 @@ class SparkAttempt:
         """Rows, columns with types and the number of record keys of a commit that is not written,
         or what is at fault. The batch has a table, if only one that stands in for it."""
         return self._tried(session, self._look)
+
+    def keep(self, session: SparkSession, uri: str) -> tuple[bool, BadInput]:
+        """Put the rows of a commit that is not written into parquet files at `uri`, in the order of
+        arrival; False where something is at fault, and what. The batch has a table."""
+        kept, bad = self._tried(session, lambda session: self._keep(session, uri))
+        return kept is not None, bad
 
     def _tried(
         self, session: SparkSession, attempt: Callable[[SparkSession], _Done]
@@ -157,6 +165,20 @@ class SparkAttempt:
         config = table.writer.config_for_rows(batch.operation.table.write_properties)
         try_write(rows, table.hoodie_table, kind, config)
         return row_count, column_types(rows), key_count
+
+    def _keep(self, session: SparkSession, uri: str) -> bool:
+        batch, table = self.batch, self.batch.table
+        assert table is not None
+        batch.progress(f"reading {batch.words}")
+        reader = self._rows(session, table)
+        rows = reader.finished(reader.source(batch.range))
+        config = table.writer.config_for_rows(batch.operation.table.write_properties)
+        try_write(
+            rows, table.hoodie_table, WriteOperation.parse(batch.work.write_operation), config
+        )
+        kept = rows.orderBy(ARRIVAL).write.option("maxRecordsPerFile", _KEPT_ROWS_PER_FILE)
+        kept.parquet(uri)
+        return True
 
     def _require_rows(self, rows: DataFrame, reader: SparkRows) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

@@ -13,6 +13,7 @@ from tideline.ingest.sources.files.declared import DeclaredFiles, landing_uri
 from tideline.ingest.sources.files.listing import FileListing
 from tideline.ingest.sources.files.look import describe_quarantine
 from tideline.ingest.sources.files.position import KIND, FilesPosition
+from tideline.ingest.sources.files.replay import replay_files
 from tideline.ingest.sources.kafka import position as kafka_position
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
@@ -82,6 +83,7 @@ FILES = SourceKind(
     reader="tideline.ingest.sources.files.reader:FilesSource",
     uri_of=landing_uri,
     describe_set_aside=describe_quarantine,
+    replay=replay_files,
 )
 
 KAFKA = SourceKind(

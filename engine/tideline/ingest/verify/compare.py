@@ -26,6 +26,7 @@ from tideline.ingest.verify.final_rows import (
     KeyState,
     SourceRows,
     final_rows,
+    is_spread,
     note_known,
 )
 from tideline.ingest.verify.key_buckets import KEY
@@ -37,9 +38,11 @@ DELETES = "_tideline_deletes"
 WIDE = "_tideline_wide"
 PART = "_tideline_part"
 KNOWN = "_tideline_known"
+WHEN = "_tideline_when"
 COMMIT = "_tideline_commit"
 """Columns of rows beside those of the table and KEY: the partition path; of a source's rows whether
-they delete, in every partition, and the number of their part; the commit of a table's row."""
+they delete, in every partition, the number of their part, how much is known of them, and the commit
+that took them in; the commit of a table's row."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -49,8 +52,10 @@ class Rules:
 
     `is_bag`: no row takes the place of another. `is_unique_in_table`: a key is one row, whatever
     its partition. With `has_gaps` records of any age may be gone, with `lost_early` those before
-    others; rows of the commits `certain` are not made of them. With `orders_deletes` a delete
-    that is gone may be higher than what came later. Rows are filled up as `partial` says. Keys of a
+    others; rows of the commits `certain` are not made of them, nor are those of the `foreign` ones
+    of any record. Up to the commit `gone_until` records may be gone that came behind others. With
+    `orders_deletes` a delete that is gone may be higher than what came later. Where the source
+    `only_deletes`, rows are of others. Rows are filled up as `partial` says. Keys of a
     source that is read as it is may have a row whose values are not known; in a table that
     `is_partitioned` nor is its place.
     """
@@ -63,14 +68,17 @@ class Rules:
     has_gaps: bool = False
     lost_early: bool = False
     orders_deletes: bool = False
+    only_deletes: bool = False
+    gone_until: str = ""
     certain: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
     partial: PartialUpdates | None = None
     rows_max: int = 20
 
     @property
     def may_lack(self) -> bool:
         """Whether the source has records no more that it once had."""
-        return self.lost_early or self.has_gaps
+        return self.lost_early or self.has_gaps or bool(self.gone_until)
 
 
 def compare_bucket(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
@@ -87,11 +95,14 @@ class _Pairs:
     source: pa.Table
     table: pa.Table
     rules: Rules
+    source_ids: Numbers
     table_ids: Numbers
     at: Numbers
     final: FinalRows
     filled: FilledRows
     table_ranks: Numbers
+    is_open: Flags
+    has_open: Flags
 
     @classmethod
     def of(cls, source: pa.Table, table: pa.Table, rules: Rules) -> _Pairs:
@@ -115,13 +126,28 @@ class _Pairs:
                 replace(given, parts=moved),
                 final,
                 rules.partial,
-                is_ordered=bool(rules.ordering),
+                is_ordered=bool(rules.ordering or rules.gone_until),
                 may_be_gone=rules.may_lack,
             )
             final.states[filled.undecided] = KeyState.UNDECIDED
         has_place = rules.is_unique_in_table or not rules.is_partitioned
         note_known(final, ids, keys, source.column(KNOWN).to_numpy(), has_place=has_place)
-        return cls(source, table, rules, ids[first:], at, final, filled, ranks[first:])
+        is_open = _open_rows(source, rules)
+        has_open = np.zeros(count, np.bool_)
+        has_open[ids[:first][is_open]] = True
+        return cls(
+            source,
+            table,
+            rules,
+            ids[:first],
+            ids[first:],
+            at,
+            final,
+            filled,
+            ranks[first:],
+            is_open,
+            has_open,
+        )
 
     def differences(self) -> Differences:
         states, rows, at = self.final.states, self.final.rows, self.at
@@ -140,8 +166,8 @@ class _Pairs:
         again = np.flatnonzero(at[self.table_ids] != np.arange(self.table.num_rows))
         again = again[~undecided[self.table_ids[again]]]
         unknown = self._unknown_extras(extra)
-        higher = self._is_higher(different)
-        unsure = missing if self._hides_deletes else missing[:0]
+        higher = self._is_higher(different) | self._may_be_newer(different)
+        unsure = missing if self._hides_deletes else missing[self.is_open[rows[missing]]]
         named = different[~higher]
         found = [
             *self._rows(Kind.MISSING, rows[np.setdiff1d(missing, unsure)], self.source),
@@ -170,7 +196,29 @@ class _Pairs:
             return higher
         no_record: Flags = self.final.states[extra] == KeyState.UNKNOWN_KEY
         no_record &= ~_is_certain(self.table, self.at[extra], self.rules)
-        return higher | no_record
+        if self.rules.only_deletes:
+            deleted = np.flatnonzero(~no_record)
+            no_record[deleted] = self._is_behind_delete(extra[deleted])
+            return no_record
+        # A record that is gone may have come behind the delete.
+        again = ~no_record & self.has_open[extra] & ~self._is_foreign(extra)
+        return higher | no_record | again
+
+    def _is_behind_delete(self, ids: Numbers) -> Flags:
+        """Where others write the rows: whose stored row came after the commit that deletes it."""
+        last = np.full(len(self.at), NOWHERE, np.int64)
+        last[self.source_ids] = np.arange(len(self.source_ids))
+        commits = self.table.column(COMMIT).take(pa.array(self.at[ids]))
+        deletes = self.source.column(WHEN).take(pa.array(last[ids]))
+        return _flags(pc.fill_null(pc.greater(commits, deletes), True))
+
+    def _may_be_newer(self, ids: Numbers) -> Flags:
+        """Whose stored row may be of a record that is gone and came behind the one that counts."""
+        newer: Flags = self.is_open[self.final.rows[ids]] & ~self._is_foreign(ids)
+        return newer
+
+    def _is_foreign(self, ids: Numbers) -> Flags:
+        return _is_of(self.table, self.at[ids], self.rules.foreign)
 
     def _is_higher(self, ids: Numbers) -> Flags:
         """Where records may be gone: whose stored row has higher ordering values than all that is
@@ -229,7 +277,10 @@ class _Pairs:
 
 
 def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
-    """Rows that one side has more often than the other."""
+    """Rows that one side has more often than the other, but for keys that are undecided."""
+    undecided = 0
+    if pc.any(source.column(DELETES)).as_py():
+        source, table, undecided = _without_deleted(source, table, rules)
     names = [KEY, PARTITION, *rules.columns]
     both = pa.concat_tables([source.select(names), table.select(names)])
     codes, first = row_codes(both, names), source.num_rows
@@ -238,10 +289,13 @@ def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Difference
     at = np.full(count, NOWHERE, np.int64)
     at[codes] = np.arange(len(codes))
     missing, extra = np.flatnonzero(more > 0), np.flatnonzero(more < 0)
+    has_open = np.zeros(count, np.bool_)
+    has_open[codes[:first][_open_rows(source, rules)]] = True
+    unsure = has_open[missing]
     unknown = np.zeros(len(extra), np.bool_)
     if rules.lost_early and len(extra):
         unknown = ~_is_certain(table, at[extra] - first, rules)
-    positions = [(Kind.MISSING, at[missing]), (Kind.EXTRA, at[extra[~unknown]])]
+    positions = [(Kind.MISSING, at[missing[~unsure]]), (Kind.EXTRA, at[extra[~unknown]])]
     found = [
         row
         for kind, chosen in positions
@@ -250,17 +304,47 @@ def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Difference
     counts = -more[extra]
     return Differences(
         equal=int(table.num_rows - counts.sum()),
-        missing=int(more[missing].sum()),
+        missing=int(more[missing[~unsure]].sum()),
         extra=int(counts[~unknown].sum()),
-        unknown=int(counts[unknown].sum()),
+        unknown=int(counts[unknown].sum() + more[missing[unsure]].sum()),
+        undecided=undecided,
         first=tuple(found[: rules.rows_max]),
     )
 
 
+def _without_deleted(
+    source: pa.Table, table: pa.Table, rules: Rules
+) -> tuple[pa.Table, pa.Table, int]:
+    """The rows behind the last delete of their key, and those of the table; without keys whose
+    order is not known, and how many these are."""
+    names = [KEY] if rules.is_unique_in_table else [KEY, PARTITION]
+    both = pa.concat_tables([source.select(names), table.select(names)])
+    ids, first = row_codes(both, names), source.num_rows
+    count = int(ids.max(initial=NOWHERE)) + 1
+    deletes, given = _flags(source.column(DELETES)), ids[:first]
+    last = np.full(count, NOWHERE, np.int64)
+    np.maximum.at(last, given[deletes], np.flatnonzero(deletes))
+    undecided = is_spread(given, source.column(PART).to_numpy(), count) & (last != NOWHERE)
+    keeps = ~deletes & (np.arange(first) > last[given]) & ~undecided[given]
+    kept = table.filter(pa.array(~undecided[ids[first:]]))
+    return source.filter(pa.array(keeps)), kept, int(undecided.sum())
+
+
+def _open_rows(source: pa.Table, rules: Rules) -> Flags:
+    """Rows of the source behind which there may have been some that are gone."""
+    if not rules.gone_until:
+        return np.zeros(source.num_rows, np.bool_)
+    return _flags(pc.less_equal(source.column(WHEN), rules.gone_until))
+
+
 def _is_certain(table: pa.Table, positions: Numbers, rules: Rules) -> Flags:
     """Which rows of the table are of commits whose records are all there, or of no records."""
+    return _is_of(table, positions, rules.certain)
+
+
+def _is_of(table: pa.Table, positions: Numbers, wanted: frozenset[str]) -> Flags:
     commits = table.column(COMMIT).take(pa.array(positions))
-    value_set = pa.array(sorted(rules.certain), pa.string())
+    value_set = pa.array(sorted(wanted), pa.string())
     found: Flags = pc.is_in(commits, value_set=value_set).to_numpy()
     return found
 

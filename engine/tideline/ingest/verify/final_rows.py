@@ -99,6 +99,16 @@ def final_rows(given: SourceRows, count: int) -> FinalRows:
     return FinalRows(states, np.where(states == KeyState.PRESENT, rows, NOWHERE), highest)
 
 
+def is_spread(ids: Numbers, parts: Numbers, count: int) -> Flags:
+    """Which of the ids below `count` have rows in several parts."""
+    low = np.full(count, np.iinfo(np.int64).max, np.int64)
+    high = np.full(count, NOWHERE, np.int64)
+    np.minimum.at(low, ids, parts)
+    np.maximum.at(high, ids, parts)
+    found: Flags = low < high
+    return found
+
+
 def note_known(
     final: FinalRows, ids: Numbers, keys: Numbers, known: npt.NDArray[np.int8], *, has_place: bool
 ) -> None:
@@ -148,16 +158,9 @@ def _ranks_at(given: SourceRows, positions: Numbers) -> Numbers:
 
 def _in_several_parts(given: SourceRows, highest: Numbers, count: int) -> Flags:
     """Ids whose rows are in several parts, where the ordering does not say which one stays."""
-
-    def spread(among: Flags) -> Flags:
-        low = np.full(count, np.iinfo(np.int64).max, np.int64)
-        high = np.full(count, NOWHERE, np.int64)
-        np.minimum.at(low, given.ids[among], given.parts[among])
-        np.maximum.at(high, given.ids[among], given.parts[among])
-        return low < high
-
-    everywhere = spread(np.ones(len(given.ids), np.bool_))
+    everywhere = is_spread(given.ids, given.parts, count)
     if not everywhere.any():
         return everywhere
     has_delete = np.bincount(given.ids[given.deletes], minlength=count) > 0
-    return everywhere & (has_delete | spread(given.ranks == highest[given.ids]))
+    top = given.ranks == highest[given.ids]
+    return everywhere & (has_delete | is_spread(given.ids[top], given.parts[top], count))

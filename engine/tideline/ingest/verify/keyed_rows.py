@@ -26,7 +26,15 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.prepared_rows import Flags, PreparedRows, prepare_rows
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.known_rows import Known
-from tideline.ingest.verify.compare import COMMIT, DELETES, KNOWN, PART, PARTITION, WIDE
+from tideline.ingest.verify.compare import (
+    COMMIT,
+    DELETES,
+    KNOWN,
+    PART,
+    PARTITION,
+    WHEN,
+    WIDE,
+)
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.lake_table import LakeTable
 
@@ -43,6 +51,7 @@ class KeyedRows:
     config: WriteConfig
     ordering: tuple[str, ...]
     is_bag: bool
+    deletes_only: bool
     partial: PartialUpdates | None
     schema: pa.Schema
     stored: tuple[str, ...]
@@ -57,7 +66,7 @@ class KeyedRows:
         kind, config = table.writer.planned_write(wanted, properties)
         stored = table.hoodie_table.config
         refused = ""
-        if kind is not WriteOperation.UPSERT and kind not in _BAGS:
+        if kind not in (WriteOperation.UPSERT, WriteOperation.DELETE, *_BAGS):
             refused = f"the operation {kind.value} leaves no rows to compare"
         elif config.partial_update_columns is not None:
             refused = "the ingest writes some of the columns alone"
@@ -74,6 +83,7 @@ class KeyedRows:
             config,
             stored.ordering_fields,
             kind in _BAGS,
+            kind is WriteOperation.DELETE,
             None if kind in _BAGS else stored.partial_updates,
             without_meta_fields(schema),
             _META if stored.populate_meta_fields else (),
@@ -84,19 +94,23 @@ class KeyedRows:
         """Columns to read of the table."""
         return [*self.stored, *self.schema.names]
 
-    def of_source(self, rows: pa.Table, part: int, known: Known = Known.ROW) -> pa.Table:
-        """Rows of a part of the source as the table would store them, in the order of arrival, and
-        how much is known of them."""
+    def of_source(
+        self, rows: pa.Table, part: int, known: Known = Known.ROW, when: str = ""
+    ) -> pa.Table:
+        """Rows of a part of the source as the table would store them, in the order of arrival, how
+        much is known of them, and the commit `when` they came; empty where that is not known."""
         batch = prepare_rows(
             rows,
             self.keys,
             self.schema,
+            deletes_only=self.deletes_only,
             missing=MissingColumns.NULL,
             delete_marker=self.config.delete_marker,
         )
         none = np.zeros(len(batch), np.bool_)
         deletes = none if batch.deletes is None else batch.deletes
-        is_wide = none if self.config.index.type.is_global else deletes & self._nowhere(batch)
+        has_paths = self.deletes_only or self.config.index.type.is_global
+        is_wide = none if has_paths else deletes & self._nowhere(batch)
         more = {
             KEY: batch.keys,
             PARTITION: batch.partitions,
@@ -104,6 +118,7 @@ class KeyedRows:
             WIDE: pa.array(is_wide),
             PART: pa.array(np.full(len(batch), part, np.int32)),
             KNOWN: pa.array(np.full(len(batch), known, np.int8)),
+            WHEN: pa.repeat(pa.scalar(when), len(batch)),
         }
         return _with_columns(batch.rows.select(self.schema.names), more)
 
@@ -127,7 +142,8 @@ class KeyedRows:
 
     def typed_source(self, rows: pa.Table | None) -> pa.Table:
         """Rows that `of_source` made, or none of them."""
-        kinds = {DELETES: pa.bool_(), WIDE: pa.bool_(), PART: pa.int32(), KNOWN: pa.int8()}
+        kinds = {DELETES: pa.bool_(), WIDE: pa.bool_(), PART: pa.int32()}
+        kinds |= {KNOWN: pa.int8(), WHEN: pa.string()}
         return self._typed(kinds, rows)
 
     def typed_table(self, rows: pa.Table | None) -> pa.Table:

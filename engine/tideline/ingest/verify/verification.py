@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -79,35 +79,65 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """A table compared with the source of one ingest at `position`, which `instant` had committed.
+class Compared:
+    """The source of one ingest at `position`: `records` were read again, of them `bad` ones were
+    not for the table. `gone` says what the source has no more."""
 
-    `records` were read again; `bad` ones among them were not for the table. `gone` says what the
-    source has no more.
-    """
-
-    table: str
     ingest: str
     source: str
     position: str
-    instant: str
     records: int
     bad: int
-    rows: int
     gone: tuple[str, ...]
-    found: Differences
-
-    def with_rows(self, rows_max: int | None) -> Verification:
-        """The same with fewer rows."""
-        return replace(self, found=replace(self.found, first=self.found.first[:rows_max]))
 
     def to_json_object(self) -> dict[str, Any]:
-        found = self.found
         return {
-            "table": self.table,
             "ingest": self.ingest,
             "source": self.source,
             "position": self.position,
+            "records": self.records,
+            "bad_records": self.bad,
+            "gone": list(self.gone),
+        }
+
+    def __str__(self) -> str:
+        bad = f", {self.bad:,} of them bad" if self.bad else ""
+        return (
+            f"{self.ingest}: {counted(self.records, 'record')} of {self.source}{bad}, at "
+            f"{self.position}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A table compared with the sources of its ingests; `instant` is its newest commit."""
+
+    table: str
+    ingests: tuple[Compared, ...]
+    instant: str
+    rows: int
+    found: Differences
+
+    @property
+    def records(self) -> int:
+        return sum(item.records for item in self.ingests)
+
+    @property
+    def bad(self) -> int:
+        return sum(item.bad for item in self.ingests)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        return tuple(gone for item in self.ingests for gone in item.gone)
+
+    def to_json_object(self) -> dict[str, Any]:
+        found = self.found
+        several = len(self.ingests) > 1
+        return {
+            "table": self.table,
+            "ingest": ", ".join(item.ingest for item in self.ingests),
+            "source": ", ".join(item.source for item in self.ingests),
+            "position": ", ".join(item.position for item in self.ingests),
             "instant": self.instant,
             "is_equal": found.is_equal,
             "records": self.records,
@@ -121,22 +151,21 @@ class Verification:
             "undecided": found.undecided,
             "gone": list(self.gone),
             "rows": [row.to_json_object() for row in found.first],
+            **({"ingests": [item.to_json_object() for item in self.ingests]} if several else {}),
         }
 
     def lines(self) -> Iterator[str]:
         """For people; the rows are not among them."""
         found = self.found
-        bad = f", {self.bad:,} of them bad" if self.bad else ""
-        yield (
-            f"{self.ingest}: {counted(self.records, 'record')} of {self.source}{bad}, "
-            f"{counted(self.rows, 'row')} of {self.table}, at {self.position} ({self.instant})"
-        )
-        for gone in self.gone:
-            yield f"the source has no more: {gone}"
+        for item in self.ingests:
+            yield str(item)
+            for gone in item.gone:
+                yield f"the source has no more: {gone}"
+        yield f"{counted(self.rows, 'row')} of {self.table} ({self.instant})"
         if found.unknown:
             yield (
-                f"{counted(found.unknown, 'row')} of the table cannot be compared: what is gone may"
-                " have made them"
+                f"{counted(found.unknown, 'row')} cannot be compared: what is gone may have made "
+                "or deleted them"
             )
         if found.undecided:
             yield (

@@ -6,7 +6,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
-from tideline.ingest.sources.replay import Replay
+from tideline.ingest.sources.replay import History, Piece, Replay
 from tideline.ingest.sources.source import Available, Declared, Lost, Position
 from tideline.wording import counted
 
@@ -17,18 +17,20 @@ _NO_MORE = "what the table has read of it cannot be read again"
 
 
 def replay_topics(
-    declared: Declared, available: Available, until: Position, first: Position | None
+    declared: Declared, available: Available, until: Position, history: History
 ) -> Replay | Lost:
     """Ranges from the first offsets that the table may have read to before its next ones."""
     assert isinstance(declared, DeclaredKafka)
     assert isinstance(available, KafkaOffsets)
     assert isinstance(until, KafkaPosition)
+    first = _first(history) if available.begins_at_end else None
     if available.begins_at_end and first is None:
         return Lost(
-            "the table began at the end of its topics", "where that was is archived with its commit"
+            "the table began at the end of its topics", "where that was is not known any more"
         )
-    ranges: list[KafkaRange] = []
+    pieces: list[Piece] = []
     gone: list[str] = []
+    rows = 0
     affordable = _BYTES_MAX // until.offset_bytes if until.offset_bytes else RECORDS_MAX
     length = max(1, min(RECORDS_MAX, affordable))
     for partition, end in sorted(until.next.items()):
@@ -41,16 +43,25 @@ def replay_topics(
             gone.append(f"{counted(found.first, 'offset')} of {partition} before {found.first:,}")
             begin = min(found.first, end)
         topic_id = until.topic_ids[partition.topic]
+        rows += max(0, end - begin)
         for at in range(begin, end, length):
-            ranges.append(KafkaRange((Span(partition, topic_id, at, min(at + length, end)),)))
+            span = Span(partition, topic_id, at, min(at + length, end))
+            pieces.append(Piece(KafkaRange((span,))))
 
     def keeps_after(position: Position) -> bool:
         assert isinstance(position, KafkaPosition)
         return all(available.partitions[item].first <= position.next.get(item, 0)
                    for item in until.next)  # fmt: skip
 
-    rows = sum(item.length for item in ranges)
-    return Replay(tuple(ranges), tuple(gone), keeps_after, rows)
+    return Replay(tuple(pieces), tuple(gone), keeps_after, rows)
+
+
+def _first(history: History) -> Position | None:
+    """The position of the ingest's first commit; None where that is not known."""
+    first = None
+    for taken in history():
+        first = taken
+    return first.position if first is not None and first.generation == 1 else None
 
 
 def _begin(available: KafkaOffsets, partition: TopicPartition, first: Position | None) -> int:
