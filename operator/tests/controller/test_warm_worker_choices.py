@@ -81,6 +81,71 @@ def test_who_waits_is_next_when_a_worker_is_free() -> None:
     assert workers.waiting == 1
 
 
+def test_a_table_whose_operation_has_ended_waits_behind_those_that_waited() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    clock.advance(1)
+    # The turn in which its operation has ended: the status still names the worker.
+    again = workers.choose(ONE, PLAN, warm)
+    assert isinstance(again, AwaitWorker)
+    assert again.message == "1 table waited for a warm worker before"
+    workers.set_held(ONE, [])
+    assert workers.next_in_line() == (TWO,)
+    assert started(workers, TWO, warm) == first
+    workers.set_held(TWO, [first])
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    workers.set_held(TWO, [])
+    assert workers.next_in_line() == (ONE,)
+    assert started(workers, ONE, warm) == first
+
+
+def test_a_worker_is_not_kept_for_long_for_a_table_that_does_not_come() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    workers.set_held(ONE, [])
+    assert workers.next_in_line() == (TWO,)
+    clock.advance(2)
+    assert isinstance(workers.choose(ONE, PLAN, warm), AwaitWorker)
+    clock.advance(1)
+    assert started(workers, ONE, warm) == first
+
+
+def test_what_waits_for_workers_of_another_kind_is_not_waited_for() -> None:
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=2)
+    first = started(workers, ONE, warm)
+    other = WorkerPlan({}, "b", 1_000)
+    held = workers.choose(THREE, other, warm)
+    assert isinstance(held, Chosen)
+    workers.note_job(None, job(held.name, "b"))
+    assert isinstance(workers.choose(TWO, other, warm), AwaitWorker)
+    workers.set_held(ONE, [])
+    assert started(workers, ONE, warm) == first
+
+
+def test_a_workers_time_is_shared_by_the_tables_that_had_one_lately() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    assert workers.share("lake") == 1.0
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    assert workers.share("lake") == 0.0
+    workers.set_held(ONE, [])
+    assert started(workers, TWO, warm) == first
+    assert workers.share("lake") == 0.5
+    assert workers.share("other") == 1.0
+    workers.forget(ONE)
+    assert workers.share("lake") == 1.0
+    started(workers, THREE, Warm(max_workers=2))
+    assert workers.share("lake") == 1.0
+    clock.advance(61)
+    started(workers, TWO, warm)
+    assert workers.share("lake") == 1.0
+
+
 def test_patience_ends_and_the_wait_with_it() -> None:
     clock, warm = FakeClock(), Warm(max_workers=1)
     workers = WarmWorkers(clock)

@@ -152,12 +152,14 @@ def topic_ingest(every: str) -> tuple[Operation, ResolvedTable]:
 
 
 def test_a_worker_stays_on_a_table_of_topics_that_is_looked_at_often() -> None:
-    assert stay_of(*topic_ingest("1s"), others_wait=False) == Stay(STAY_MS, 1_000)
-    assert stay_of(*topic_ingest("1s"), others_wait=True) == NO_STAY
-    assert stay_of(*topic_ingest("1m"), others_wait=False) == NO_STAY
+    assert stay_of(*topic_ingest("1s"), 1.0) == Stay(STAY_MS, 1_000)
+    assert stay_of(*topic_ingest("1s"), 0.5) == Stay(STAY_MS // 2, 1_000)
+    assert stay_of(*topic_ingest("1s"), 0.1) == NO_STAY
+    assert stay_of(*topic_ingest("1s"), 0.0) == NO_STAY
+    assert stay_of(*topic_ingest("1m"), 1.0) == NO_STAY
 
 
 def test_a_worker_stays_for_nothing_else() -> None:
     table = resolved({"every": "1s"})
     for work in (CreateTable(), ingest(3)):
-        assert stay_of(operation(work), table, others_wait=False) == NO_STAY
+        assert stay_of(operation(work), table, 1.0) == NO_STAY

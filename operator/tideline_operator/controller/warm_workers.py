@@ -42,13 +42,18 @@ class Chosen:
     replaced: str = ""
 
 
+_LATELY_MS = 60_000
+_TURN_MS = 3_000
+"""How long an idle worker is kept for a table that was woken for it."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """A table that waits for a worker of a kind."""
 
     kind: str
     since_ms: int
-    is_woken: bool = False
+    woken_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +81,7 @@ class WarmWorkers:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: dict[Key, _Worker] = field(default_factory=dict)
     _waiting: dict[Key, _Waiting] = field(default_factory=dict)
+    _chose_ms: dict[Key, int] = field(default_factory=dict)
 
     def note_job(self, before: Manifest | None, after: Manifest | None) -> None:
         """A Job was created, changed or deleted; of others than workers nothing is kept."""
@@ -121,7 +127,9 @@ class WarmWorkers:
             self._drop_unborn(table, busy)
             waiting = self._waiting.get(table)
             waited_ms = 0 if waiting is None else now_ms - waiting.since_ms
-            wanted = Wanted(plan.kind, plan.memory_bytes, waited_ms)
+            ahead = self._ahead_of(table, plan.kind, now_ms)
+            wanted = Wanted(plan.kind, plan.memory_bytes, waited_ms, ahead)
+            self._chose_ms[table] = now_ms
             known = self._of(table[0], table, busy=busy)
             assignment = assign(wanted, known, warm, now_ms)
             return self._carried_out(table, wanted, assignment, now_ms)
@@ -143,6 +151,8 @@ class WarmWorkers:
         """The table was deleted, or wants no worker now."""
         self.stop_waiting(table)
         self.set_held(table, ())
+        with self._lock:
+            self._chose_ms.pop(table, None)
 
     def stop_waiting(self, table: Key) -> None:
         """The table wants no worker any more."""
@@ -165,8 +175,8 @@ class WarmWorkers:
             for table, waiting in sorted(self._waiting.items(), key=lambda pair: pair[1].since_ms):
                 if free[table[0], waiting.kind] > 0:
                     free[table[0], waiting.kind] -= 1
-                    if not waiting.is_woken:
-                        waiting.is_woken = True
+                    if waiting.woken_ms is None:
+                        waiting.woken_ms = self.clock.now_ms()
                         chosen.append(table)
             return tuple(chosen)
 
@@ -185,17 +195,37 @@ class WarmWorkers:
         """How many tables wait for a worker."""
         return len(self._waiting)
 
-    def is_awaited(self, namespace: str) -> bool:
-        """Whether a table of the namespace waits for a worker."""
+    def share(self, namespace: str) -> float:
+        """How much of a worker there is for each table of the namespace that had one lately: 0
+        while a table waits for one, 1 where all could have their own."""
+        since_ms = self.clock.now_ms() - _LATELY_MS
         with self._lock:
-            return any(table[0] == namespace for table in self._waiting)
+            if any(table[0] == namespace for table in self._waiting):
+                return 0.0
+            self._chose_ms = {key: at for key, at in self._chose_ms.items() if at >= since_ms}
+            tables = sum(key[0] == namespace for key in self._chose_ms)
+            workers = len(self._of(namespace, None))
+            return min(1.0, workers / tables) if tables else 1.0
+
+    def _ahead_of(self, table: Key, kind: str, now_ms: int) -> int:
+        """How many tables have waited for a worker of this kind for longer."""
+        own = self._waiting.get(table)
+        since_ms = now_ms if own is None else own.since_ms
+        return sum(
+            key[0] == table[0]
+            and key != table
+            and other.kind == kind
+            and (other.since_ms < since_ms or own is None)
+            and (other.woken_ms is None or now_ms - other.woken_ms < _TURN_MS)
+            for key, other in self._waiting.items()
+        )
 
     def _carried_out(
         self, table: Key, wanted: Wanted, assignment: WorkerChoice, now_ms: int
     ) -> Chosen | AwaitWorker | OwnJob:
         if isinstance(assignment, AwaitWorker):
             waiting = self._waiting.setdefault(table, _Waiting(wanted.kind, now_ms))
-            waiting.kind, waiting.is_woken = wanted.kind, False
+            waiting.kind, waiting.woken_ms = wanted.kind, None
             return assignment
         self._waiting.pop(table, None)
         match assignment:

@@ -203,7 +203,7 @@ class WorkerPlaces:
         if place.pod_uid not in ("", uid):
             return place
         namespace = table.resource.metadata.namespace
-        stay = stay_of(operation, table, others_wait=self.workers.is_awaited(namespace))
+        stay = stay_of(operation, table, self.workers.share(namespace))
         given = assignment_of(operation, table, start.attempt, uid, stay)
         return replace(place, pod=pod, assignment=given, pod_uid=uid, digest=given.digest)
 

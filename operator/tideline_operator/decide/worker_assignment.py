@@ -2,6 +2,8 @@
 
 1. What is too large for a worker, or fits none (another store, no `spec.engine.warm`), gets a Job.
 2. An idle worker of the same kind is taken: the one that worked last, so that the others may end.
+   What other tables have waited for longer is left to them: a table whose operation has ended just
+   now is the first that sees its worker idle, and would have it for good.
 3. Below the limits of the namespace a new worker starts. At the limits it replaces one that is
    idle, of another kind, and has been so for longest.
 4. At the limits, with a busy worker of the same kind, the operation waits for a while, because a
@@ -48,11 +50,13 @@ class KnownWorker:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The worker that an operation wants."""
+    """The worker that an operation wants; `ahead` are the tables that wait for one like it since
+    before."""
 
     kind: str
     memory_bytes: int
     waited_ms: int = 0
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +113,18 @@ def too_large(operation: Operation, status: LakeTableStatus, warm: Warm) -> str 
     return f"{what} of {size_text(size)}, workers take {size_text(limit)}"
 
 
-def stay_of(operation: Operation, table: ResolvedTable, *, others_wait: bool) -> Stay:
-    """Whether the worker that carries it out stays on the table behind it: where nothing waits for
-    a worker, and the trigger asks for looks that often."""
+def stay_of(operation: Operation, table: ResolvedTable, share: float) -> Stay:
+    """How long the worker that carries it out stays on the table behind it: where the trigger asks
+    for looks that often, for a `share` of `STAY_MS`, which is 1 where no table needs it."""
     work = operation.work
-    if others_wait or not isinstance(work, IngestRange) or not work.source.is_followed:
+    stay_ms = int(STAY_MS * share)
+    if not isinstance(work, IngestRange) or not work.source.is_followed:
         return NO_STAY
     ingest = next((item for item in table.spec.ingest if item.name == work.name), None)
     every = None if ingest is None else ingest.trigger.every
-    if every is None or every.ms > STAY_MS:
+    if every is None or every.ms > stay_ms:
         return NO_STAY
-    return Stay(STAY_MS, every.ms)
+    return Stay(stay_ms, every.ms)
 
 
 def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: int) -> WorkerChoice:
@@ -127,7 +132,7 @@ def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: i
     known = tuple(workers)
     alike = [worker for worker in known if worker.kind == wanted.kind and not worker.is_ending]
     idle = [worker for worker in alike if not worker.holder]
-    if idle:
+    if len(idle) > wanted.ahead or (idle and wanted.waited_ms >= PATIENCE_MS):
         return TakeWorker(max(idle, key=lambda worker: (worker.worked_ms, worker.name)).name)
     full = _why_full(wanted, known, warm)
     if full is None:
@@ -143,6 +148,8 @@ def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: i
             return NewWorker(replaced=known_worker.name)
     if alike and wanted.waited_ms < PATIENCE_MS:
         message = f"{counted(len(alike), 'warm worker')} busy"
+        if idle:
+            message = f"{counted(wanted.ahead, 'table')} waited for a warm worker before"
         return AwaitWorker(message, now_ms + PATIENCE_MS - wanted.waited_ms)
     return OwnJob(full)
 

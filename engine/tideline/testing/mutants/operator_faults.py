@@ -171,6 +171,20 @@ OPERATOR_FAULTS = (
         _WARM_TESTS,
     ),
     Fault(
+        "a table whose operation has ended keeps its worker, whatever waits",
+        _WARM,
+        "            ahead = self._ahead_of(table, plan.kind, now_ms)\n",
+        "            ahead = 0\n",
+        _WARM_TESTS,
+    ),
+    Fault(
+        "an idle worker is kept for a table that does not come",
+        _WARM,
+        "            and (other.woken_ms is None or now_ms - other.woken_ms < _TURN_MS)\n",
+        "",
+        _WARM_TESTS,
+    ),
+    Fault(
         "a worker's report of another operation is adopted",
         _SETTLEMENT,
         "        if counts_as_ended(pod, now_ms) or report.operation_id != operation_id:\n",
