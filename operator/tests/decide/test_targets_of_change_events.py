@@ -18,7 +18,8 @@ TOPIC = {"format": "kafka", "brokers": "broker:9092", "topics": ["orders"]}
 
 
 def target(value: str, **spec: Any) -> TableTarget:
-    ingest = [{"name": "orders", "source": TOPIC | {"value": value}}]
+    named = {"table": "shop.orders"} if value in ("maxwell-json", "canal-json") else {}
+    ingest = [{"name": "orders", "source": TOPIC | {"value": value} | named}]
     content = {"location": "table", "recordKey": ["id"], "ingest": ingest, **spec}
     resource = parse_stored(LakeTable, {"metadata": {"name": "orders"}, "spec": content})
     assert resource is not None
@@ -32,6 +33,8 @@ def target(value: str, **spec: Any) -> TableTarget:
         ("debezium-json", 9, "FILL_UNAVAILABLE"),
         ("debezium-json", 8, None),
         ("json", 9, None),
+        ("maxwell-json", 9, None),
+        ("canal-json", 9, None),
     ],
 )
 def test_only_tables_of_version_9_fill_rows_up(value: str, version: int, mode: str | None) -> None:

@@ -170,8 +170,8 @@ def catalog_entry(catalog: Catalog | None) -> CatalogEntry | None:
 
 
 def _filling_up(spec: LakeTableSpec) -> dict[str, str]:
-    """Change events lack values that did not change: a table that can keeps its own."""
-    has_events = any(ingest.source.has_change_events for ingest in spec.ingest)
+    """Events of Debezium may lack values that did not change: a table that can keeps its own."""
+    has_events = any(ingest.source.lacks_values for ingest in spec.ingest)
     can_fill = layout_of_new(spec.table_version).properties.merge_settings
     if not has_events or not can_fill or PARTIAL_UPDATE_MODE in spec.properties:
         return {}

@@ -30,7 +30,7 @@ POSTGRES_REFUSALS = (
     ),
     RefusedSpec(
         without("{format: parquet, path: landing}", "{format: postgres, slot: orders}"),
-        "spec.ingest[0].source.table: is required for postgres, and only for it",
+        "spec.ingest[0].source.table: is required for postgres, and with value: maxwell-json",
         "spec.ingest[0].source.table",
         "is required for postgres",
     ),

@@ -128,6 +128,28 @@ TOPIC_REFUSALS = (
         with_topics(", recordFields: [_kafka_key, _event_lsn]"),
         "spec.ingest[0].source.recordFields[1]: is of change events",
     ),
+    *(
+        RefusedSpec(
+            with_topics(given),
+            "spec.ingest[0].source.table: is required for postgres, and with value: maxwell-json",
+            "spec.ingest[0].source.table",
+            "is required for postgres",
+        )
+        for given in (
+            *(", value: maxwell-json", ", value: canal-json, table: orders"),
+            *(", table: shop.orders", ", value: debezium-json, table: shop.orders"),
+        )
+    ),
+    *(
+        RefusedSpec(
+            with_topics(f", value: {value}, table: shop.orders, recordFields: [{name}]"),
+            f"spec.ingest[0].source.recordFields[0]: is nothing that events of {value} have",
+        )
+        for value, name in (
+            *(("maxwell-json", "_event_lsn"), ("canal-json", "_event_seq")),
+            ("canal-json", "_event_tx_id"),
+        )
+    ),
     RefusedSpec(
         with_topics(lines="transform: select * from source"),
         "spec.ingest[0].transform: SQL is for files: other sources are read without Spark",

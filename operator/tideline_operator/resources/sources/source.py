@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +30,11 @@ from tideline_operator.resources.field import CelRule, described, json_name, no_
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.sources.column import SourceColumnSpec
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
+from tideline_operator.resources.sources.topic_faults import (
+    FOR_EVENTS,
+    faults_of_pattern,
+    faults_of_record_fields,
+)
 
 _OF_FILES = ("options", "moved_from", "taken", "moved_to", "names_ascend")
 _OF_TOPICS = (
@@ -57,11 +61,12 @@ _OF_STREAMS = ("max_records_per_commit", "set_aside", "on_truncate", "credential
 _FOR_FILES = "is required for files, and only for them"
 _FOR_TOPICS = "is required for kafka, and only for it"
 _ONE_OF_TOPICS = "give topics or pattern, not both"
-_REPEATS_MAX = 3
-"""In one alternative of a pattern: what a match can cost grows with its power."""
 _FOR_AVRO = "is required with value: avro or debezium-avro, and only then allowed"
-_FOR_EVENTS = "is of change events, with value: debezium-json or debezium-avro"
 _FOR_TABLES = "is required for postgres, and only for it"
+_FOR_NAMED = (
+    "is required for postgres, and with value: maxwell-json or canal-json as database.table; only "
+    "for them"
+)
 _PREFIX = "POSTGRES_"
 _FROM_SECRET = f"begins with {_PREFIX} where it is a key of a Secret"
 _IDENTIFIER: Mapping[str, Any] = {
@@ -218,8 +223,9 @@ class Source:
     )
     value: ValueFormat | None = described(
         "What the values of records are. json, the default: objects with the columns of the "
-        "schema. avro: records behind the number of their schema. debezium-json, debezium-avro: "
-        "change events. raw: text or bytes for the only column of the schema.",
+        "schema. avro: records behind the number of their schema. debezium-json, debezium-avro, "
+        "maxwell-json, canal-json: change events. raw: text or bytes for the only column of the "
+        "schema.",
         default=None,
     )
     schema_registry: str | None = described(
@@ -319,8 +325,9 @@ class Source:
         length_max=LOCATION_LENGTH_MAX,
     )
     table: str | None = described(
-        "Table of Postgres, such as public.orders; public where no schema is given. For postgres, "
-        "as all that follows.",
+        "Table of Postgres, such as public.orders; public where no schema is given. With value: "
+        "maxwell-json or canal-json the table of MySQL whose changes are taken, as database.table. "
+        "For them alone; what follows is for postgres.",
         default=None,
         pattern=r"[^.\"\s]+(\.[^.\"\s]+)?",
         pattern_meaning="a name, or schema.name, without quotes",
@@ -386,8 +393,9 @@ class Source:
         ),
         CelRule(
             "!has(self.onTruncate) || self.format == 'postgres' ||"
-            " (has(self.value) && self.value in ['debezium-json', 'debezium-avro'])",
-            _FOR_EVENTS,
+            " (has(self.value) && self.value in"
+            " ['debezium-json', 'debezium-avro', 'maxwell-json', 'canal-json'])",
+            FOR_EVENTS,
             field="onTruncate",
         ),
         CelRule(
@@ -396,13 +404,24 @@ class Source:
             _FROM_SECRET,
             field="connectionVariable",
         ),
-        CelRule("(self.format == 'postgres') == has(self.table)", _FOR_TABLES, field="table"),
+        CelRule(
+            "has(self.value) && self.value in ['maxwell-json', 'canal-json']"
+            " ? has(self.table) && self.table.contains('.')"
+            " : (self.format == 'postgres') == has(self.table)",
+            _FOR_NAMED,
+            field="table",
+        ),
         CelRule("(self.format == 'postgres') == has(self.slot)", _FOR_TABLES, field="slot"),
     )
 
     @property
     def has_change_events(self) -> bool:
         return self.value is not None and self.value.is_change_event
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether updates may leave out what stays."""
+        return self.value is not None and self.value.is_of_debezium
 
     @property
     def secret_keys(self) -> tuple[str, ...]:
@@ -439,15 +458,19 @@ class Source:
         for name, given in (("brokers", self.brokers), ("topics", self.topics or self.pattern)):
             if bool(given) != is_kafka:
                 yield name, _FOR_TOPICS
-        for name, given in (("table", self.table), ("slot", self.slot)):
-            if bool(given) != is_postgres:
-                yield name, _FOR_TABLES
+        if bool(self.slot) != is_postgres:
+            yield "slot", _FOR_TABLES
+        names_tables = self.value is not None and self.value.names_tables
+        if bool(self.table) != (is_postgres or names_tables) or (
+            names_tables and "." not in str(self.table)
+        ):
+            yield "table", _FOR_NAMED
         if bool(self.path) != self.format.is_of_files:
             yield "path", _FOR_FILES
         if self.topics and self.pattern:
             yield "pattern", _ONE_OF_TOPICS
         if self.pattern:
-            yield from (("pattern", fault) for fault in _faults_of_pattern(self.pattern))
+            yield from (("pattern", fault) for fault in faults_of_pattern(self.pattern))
         variable = self.connection_variable or _PREFIX
         if self.credentials is not None and not variable.startswith(_PREFIX):
             yield "connectionVariable", _FROM_SECRET
@@ -455,22 +478,11 @@ class Source:
         if bool(self.schema_registry) != needs_registry:
             yield "schemaRegistry", _FOR_AVRO
         if self.on_truncate is not None and is_kafka and not self.has_change_events:
-            yield "onTruncate", _FOR_EVENTS
-        for place, wanted in enumerate(self.record_fields):
-            if wanted.is_of_event and not self.has_change_events:
-                yield f"recordFields[{place}]", _FOR_EVENTS
+            yield "onTruncate", FOR_EVENTS
+        yield from faults_of_record_fields(self.value, self.record_fields)
         foreign = self.format.foreign_fields
         for item in dataclasses.fields(self):
             is_given = getattr(self, item.name) not in (item.default, None, {}, ())
             if item.name in foreign and is_given:
                 of = foreign[item.name]
                 yield json_name(item.name), f"is of {of}, and the format is {self.format.value}"
-
-
-def _faults_of_pattern(pattern: str) -> Iterator[str]:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        yield f"is no regular expression: {error}"
-    if any(sum(map(part.count, "*+?")) > _REPEATS_MAX for part in pattern.split("|")):
-        yield f"has more than {_REPEATS_MAX} of *, + and ? in one alternative"

@@ -35,6 +35,7 @@ def resolve_topics(source: Source, places: PlaceFinder) -> DeclaredKafka:
         schema=columns_of(source),
         value=source.value or ValueFormat.JSON,
         registry=source.schema_registry or "",
+        table=source.table or "",
         on_truncate=source.on_truncate or OnTruncate.FAIL,
         start=_start(source.start or EARLIEST),
         isolation=source.isolation or Isolation.READ_COMMITTED,

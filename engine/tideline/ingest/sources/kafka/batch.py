@@ -56,6 +56,8 @@ class RecordBatch:
     reader: ValueReader
     records: Records = field(default_factory=Records)
     bad: dict[str, list[BadRow]] = field(default_factory=dict)
+    noted: set[int] = field(default_factory=set)
+    """Records that are bad, each once, however many rows it has."""
     size_bytes: int = 0
 
     def add(self, records: Records) -> None:
@@ -181,6 +183,9 @@ class RecordBatch:
         return table if good.all() else table.filter(pa.array(good))
 
     def _note(self, place: int, column: str, reason: str) -> None:
+        if place in self.noted:
+            return
+        self.noted.add(place)
         records = self.records
         partition, offset = records.partitions[place], records.offsets[place]
         text = (records.values[place] or records.keys[place] or b"")[:_SHOWN_BYTES_MAX]

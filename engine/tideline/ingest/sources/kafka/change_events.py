@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError
 from tideline.ingest.sources.kafka.avro_rows import avro_rows, read_by_schema
+from tideline.ingest.sources.kafka.binlog_sequence import binlog_sequence
 from tideline.ingest.sources.kafka.connect_avro import avro_meaning
 from tideline.ingest.sources.kafka.connect_types import ConnectType, meant
 from tideline.ingest.sources.kafka.declared import UNAVAILABLE, RecordField
@@ -308,14 +309,7 @@ def _of_event(field: RecordField, columns: Mapping[str, Any]) -> pa.Array:
         return columns[_OPERATION]
     if field is not RecordField.SEQUENCE:
         return pc.if_else(source.is_valid(), parts[0], pa.scalar(None, parts[0].type))
-    file, position, row = parts
-    number = pc.replace_substring_regex(file, r"^.*?([0-9]+)$", r"\1")
-    return pc.binary_join_element_wise(
-        pc.utf8_lpad(number, 10, "0"),
-        pc.utf8_lpad(position.cast(pa.string()), 20, "0"),
-        pc.utf8_lpad(pc.fill_null(row, 0).cast(pa.string()), 10, "0"),
-        ".",
-    )
+    return binlog_sequence(*parts)
 
 
 def _has(source: pa.StructArray, name: str) -> bool:

@@ -67,11 +67,32 @@ class ValueFormat(Enum):
     AVRO = "avro"
     DEBEZIUM_JSON = "debezium-json"
     DEBEZIUM_AVRO = "debezium-avro"
+    MAXWELL_JSON = "maxwell-json"
+    CANAL_JSON = "canal-json"
     RAW = "raw"
 
     @property
     def is_change_event(self) -> bool:
+        return self.is_of_debezium or self.names_tables
+
+    @property
+    def is_of_debezium(self) -> bool:
         return self in (ValueFormat.DEBEZIUM_JSON, ValueFormat.DEBEZIUM_AVRO)
+
+    @property
+    def names_tables(self) -> bool:
+        """Whether one topic has changes of many tables."""
+        return self in (ValueFormat.MAXWELL_JSON, ValueFormat.CANAL_JSON)
+
+    @property
+    def event_fields(self) -> frozenset[RecordField]:
+        """What of events can be columns."""
+        found = {item for item in RecordField if item.is_of_event and self.is_change_event}
+        if self.names_tables:
+            found.discard(RecordField.LSN)
+        if self is ValueFormat.CANAL_JSON:
+            found -= {RecordField.TRANSACTION, RecordField.SEQUENCE}
+        return frozenset(found)
 
     @property
     def needs_registry(self) -> bool:
@@ -107,7 +128,8 @@ class DeclaredKafka:
     """Topics of one cluster; `schema` has the columns of their values, where these do not say.
 
     They are `topics`, or else all whose whole names match `pattern`, those of the brokers left out.
-    The schemas of Avro values are those of the `registry`.
+    The schemas of Avro values are those of the `registry`. Of values that name tables those of
+    `table` are taken, a name such as shop.orders.
     `start` is EARLIEST, LATEST or a time in milliseconds since 1970, for a table that has read
     nothing yet. Records that cannot be taken in are kept below `set_aside`; without it they fail
     the ingest. What is read on Spark has about `spark_bytes_max` bytes in one commit.
@@ -142,6 +164,7 @@ class DeclaredKafka:
     pattern: str = ""
     engine: ReadEngine = ReadEngine.IN_PROCESS
     spark_bytes_max: int = SPARK_BYTES_MAX
+    table: str = ""
 
     @property
     def uri(self) -> str:
@@ -225,6 +248,7 @@ class DeclaredKafka:
             "sourceSchema": columns_object(self.schema),
             "value": self.value.value,
             "registry": self.registry,
+            "table": self.table,
             "onTruncate": self.on_truncate.value,
             "start": self.start,
             "isolation": self.isolation.value,
@@ -251,6 +275,7 @@ class DeclaredKafka:
             schema=read_columns(content["sourceSchema"]),
             value=ValueFormat(content.get("value", ValueFormat.JSON.value)),
             registry=str(content.get("registry", "")),
+            table=str(content.get("table", "")),
             on_truncate=OnTruncate(content.get("onTruncate", OnTruncate.FAIL.value)),
             start=str(content["start"]),
             isolation=Isolation(content["isolation"]),

@@ -16,10 +16,13 @@ from tideline.ingest.sources.kafka.change_events import Events
 from tideline.ingest.sources.kafka.declared import (
     UNAVAILABLE,
     DeclaredKafka,
+    RecordField,
     ValueFormat,
 )
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
 from tideline.ingest.sources.kafka.json_rows import read_json_values
+from tideline.ingest.sources.kafka.row_change_forms import CANAL, MAXWELL
+from tideline.ingest.sources.kafka.row_changes import RowChanges
 from tideline.ingest.sources.kafka.schema_id import has_schema
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import Shape
@@ -43,6 +46,8 @@ class ValueReader:
             self._json_columns()
         if self.declared.value is ValueFormat.RAW:
             self._raw_column()
+        if self.declared.value.names_tables:
+            self._changes()
 
     def values(self, texts: Sequence[bytes]) -> Decoded:
         """Raises ConfigError, StorageUnavailableError; TruncateError for one that is not passed
@@ -60,6 +65,8 @@ class ValueReader:
                 return self._events().read_json(texts)
             case ValueFormat.DEBEZIUM_AVRO:
                 return self._events().read_avro(texts, declared.registry)
+            case ValueFormat.MAXWELL_JSON | ValueFormat.CANAL_JSON:
+                return self._changes().read(texts)
 
     def keys(self, texts: Sequence[bytes], beside: pa.Schema) -> Decoded:
         """What the keys of records without a value name, `beside` rows of values in these columns.
@@ -79,11 +86,27 @@ class ValueReader:
         return self.declared.value is ValueFormat.AVRO and has_schema(key)
 
     def _events(self) -> Events:
-        declared = self.declared
-        passes = declared.on_truncate is OnTruncate.IGNORE
-        fields = tuple(item for item in declared.record_fields if item.is_of_event)
         fills = self.shape.unavailable == UNAVAILABLE
-        return Events(self._wanted(), fields, passes, fills)
+        return Events(self._wanted(), self._event_fields, self._passes_truncates, fills)
+
+    def _changes(self) -> RowChanges:
+        declared = self.declared
+        form = MAXWELL if declared.value is ValueFormat.MAXWELL_JSON else CANAL
+        columns = self._columns()
+        for column in columns:
+            reason = form.why_not(column.type)
+            if reason is not None:
+                raise ConfigError(f"column {column.name}: {reason}", path=declared.uri)
+        key, fields = self.shape.record_key, self._event_fields
+        return RowChanges(form, declared.table, columns, key, fields, self._passes_truncates)
+
+    @property
+    def _event_fields(self) -> tuple[RecordField, ...]:
+        return tuple(item for item in self.declared.record_fields if item.is_of_event)
+
+    @property
+    def _passes_truncates(self) -> bool:
+        return self.declared.on_truncate is OnTruncate.IGNORE
 
     def _wanted(self) -> WantedColumns:
         return WantedColumns(self._declared_schema, self.shape.schema, self.declared.reserved)
