@@ -198,7 +198,7 @@ LIES: dict[str, tuple[Callable[[socket.socket], None], str]] = {
         lambda made: made.sendall(
             (10).to_bytes(4) + (1).to_bytes(4) + bytes(2) + (2**31 - 1).to_bytes(4)
         ),
-        "the answer is cut off",
+        "a message is cut off",
     ),
 }
 

@@ -1,13 +1,11 @@
 """A connection to one broker, over a socket that is given.
 
-An answer is read within a limit of bytes and until a deadline.
+An answer is read within a limit of bytes, all answers within the bounds of the socket.
 """
 
 from __future__ import annotations
 
-import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,18 +16,16 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism
 from tideline.ingest.sources.kafka.wire.error_codes import raise_for_code
-from tideline.ingest.sources.kafka.wire.fields import (
-    NO_TAGS,
-    Fields,
-    WireError,
-    int16,
-    int32,
-    sized,
-    text,
-)
+from tideline.ingest.sources.kafka.wire.fields import NO_TAGS, Fields, int16, int32, sized, text
 from tideline.ingest.sources.kafka.wire.tokens import forget_token, token_for
 from tideline.ingest.sources.source import Connect
-from tideline.ingest.sources.wire.bounded_socket import load_certificate, words_of
+from tideline.ingest.sources.wire.bounded_socket import (
+    BoundedSocket,
+    TooMuchError,
+    load_certificate,
+    words_of,
+)
+from tideline.ingest.sources.wire.field_reader import WireError
 from tideline.ingest.sources.wire.scram import Scram, ScramError
 from tideline.trust.foreign_words import quoted
 
@@ -44,11 +40,10 @@ _DIGESTS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"
 
 @dataclass(slots=True)
 class BrokerConnection:
-    """Requests and their answers, one at a time, until `until_s` of the monotonic clock."""
+    """Requests and their answers, one at a time, within the bounds of a socket."""
 
     source: DeclaredKafka
-    socket: socket.socket
-    until_s: float
+    socket: BoundedSocket
     _number: int = field(default=0, init=False)
 
     @contextmanager
@@ -59,7 +54,7 @@ class BrokerConnection:
         WireError, ConfigError, StorageUnavailableError."""
         try:
             if self.source.protocol.is_encrypted:
-                self.socket = self._encrypted(host, credentials)
+                self._encrypt(host, credentials)
             if self.source.protocol.signs_in:
                 self._sign_in(credentials, connect)
             yield self
@@ -70,11 +65,12 @@ class BrokerConnection:
         """The fields of the answer. Raises WireError, StorageUnavailableError."""
         self._number += 1
         head = int16(api) + int16(version) + int32(self._number) + text(_CLIENT)
-        self._send(sized(head + (NO_TAGS if flexible else b"") + body))
-        size = Fields(self._receive(4)).int32()
+        message = sized(head + (NO_TAGS if flexible else b"") + body)
+        self._io(partial(self.socket.send, message))
+        size = Fields(self._io(partial(self.socket.receive, 4))).int32()
         if not 4 <= size <= _ANSWER_BYTES_MAX:
             raise WireError(f"an answer of {size:,} bytes")
-        answer = Fields(self._receive(size))
+        answer = Fields(self._io(partial(self.socket.receive, size)))
         if answer.int32() != self._number:
             raise WireError("the answer is to another request")
         if flexible:
@@ -85,7 +81,7 @@ class BrokerConnection:
         mechanism = self.source.mechanism
         token = ""
         if mechanism is Mechanism.OAUTHBEARER:
-            token = token_for(self.source, credentials, connect, self.until_s)
+            token = token_for(self.source, credentials, connect, self.socket.until_s)
         else:
             credentials.require_user(self.source.protocol.value)
         answer = self.ask(_SASL_HANDSHAKE, 1, text(mechanism.value))
@@ -123,8 +119,7 @@ class BrokerConnection:
         raise_for_code(self.source, code, words[:_WORDS_MAX])
         return answer.sized()
 
-    def _encrypted(self, host: str, credentials: Credentials) -> ssl.SSLSocket:
-        self._wait()
+    def _encrypt(self, host: str, credentials: Credentials) -> None:
         try:
             context = ssl.create_default_context(cadata=credentials.authorities or None)
             if credentials.authorities_file:
@@ -135,42 +130,24 @@ class BrokerConnection:
             message = f"certificates or keys cannot be read: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
         try:
-            return context.wrap_socket(self.socket, server_hostname=host)
-        except ssl.SSLError as error:
+            self.socket.encrypt(context, host)
+        except (ssl.SSLError, ValueError) as error:
             message = f"the brokers refuse this client: TLS with {host}: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
         except OSError as error:
             raise self._away(f"TLS with {host}: {words_of(error)}") from error
 
-    def _send(self, message: bytes) -> None:
-        self._io(partial(self.socket.sendall, message))
-
-    def _receive(self, length: int) -> bytes:
-        received = bytearray()
-        while len(received) < length:
-            wanted = min(length - len(received), 1 << 16)
-            piece = self._io(partial(self.socket.recv, wanted))
-            if not piece:
-                raise self._away("the broker closed the connection")
-            received += piece
-        return bytes(received)
-
     def _io(self, action: Callable[[], _Answer]) -> _Answer:
-        self._wait()
         try:
             return action()
         except ssl.SSLError as error:
             # With TLS 1.3 a certificate of the client is refused here.
             message = f"the brokers refuse this client: {words_of(error)}"
             raise ConfigError(message, path=self.source.uri) from error
+        except TooMuchError as error:
+            raise WireError(str(error)) from error
         except OSError as error:
             raise self._away(words_of(error)) from error
-
-    def _wait(self) -> None:
-        left_s = self.until_s - time.monotonic()
-        if left_s <= 0:
-            raise self._away("timed out")
-        self.socket.settimeout(left_s)
 
     def _away(self, words: str) -> StorageUnavailableError:
         message = f"the topics cannot be looked at: {words}"

@@ -1,23 +1,17 @@
-"""Fields of requests and answers: written, and read within the bytes that are there.
-
-What a server sends is believed in nothing: a length that is longer than the answer is an error.
-"""
+"""Fields of requests and answers as Kafka's protocol has them."""
 
 from __future__ import annotations
 
 import base64
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from tideline.ingest.sources.wire.field_reader import FieldReader, WireError
 
 _Item = TypeVar("_Item")
 NO_TAGS = b"\x00"
 _VARINT_BYTES_MAX = 5
-
-
-class WireError(Exception):
-    """Bytes that are not what the protocol says."""
 
 
 def int8(value: int) -> bytes:
@@ -59,27 +53,13 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-@dataclass(slots=True)
-class Fields:
-    """The fields of one answer, in their order. Everything raises WireError at its end."""
+class Fields(FieldReader):
+    """Those of one answer."""
 
-    body: bytes
-    at: int = 0
-
-    def take(self, length: int) -> bytes:
-        if not 0 <= length <= len(self.body) - self.at:
-            raise WireError("the answer is cut off")
-        self.at += length
-        return self.body[self.at - length : self.at]
+    __slots__ = ()
 
     def int8(self) -> int:
         return int.from_bytes(self.take(1), signed=True)
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), signed=True)
 
     def int64(self) -> int:
         return int.from_bytes(self.take(8), signed=True)
@@ -122,7 +102,7 @@ class Fields:
     def _repeated(self, number: int, item: Callable[[], _Item]) -> list[_Item]:
         # Each takes a byte at least.
         if number > len(self.body) - self.at:
-            raise WireError("the answer is cut off")
+            raise WireError("a message is cut off")
         return [item() for _ in range(number)]
 
 

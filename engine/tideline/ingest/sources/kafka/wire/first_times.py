@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from tideline.ingest.sources.kafka.records import TopicPartition
 from tideline.ingest.sources.kafka.wire.connection import BrokerConnection
-from tideline.ingest.sources.kafka.wire.fields import Fields, WireError, int8, int32, int64, text
+from tideline.ingest.sources.kafka.wire.fields import Fields, int8, int32, int64, text
+from tideline.ingest.sources.wire.field_reader import WireError
 
 _FETCH = 1
 _OF_A_PARTITION, _OF_ALL = 128, 1 << 20

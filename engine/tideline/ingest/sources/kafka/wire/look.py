@@ -32,7 +32,6 @@ from tideline.ingest.sources.kafka.wire.error_codes import (
 from tideline.ingest.sources.kafka.wire.fields import (
     NO_TAGS,
     Fields,
-    WireError,
     compact_text,
     int8,
     int32,
@@ -42,6 +41,8 @@ from tideline.ingest.sources.kafka.wire.fields import (
 )
 from tideline.ingest.sources.kafka.wire.first_times import ask_for_times
 from tideline.ingest.sources.source import Connect, Position
+from tideline.ingest.sources.wire.bounded_socket import BoundedSocket
+from tideline.ingest.sources.wire.field_reader import WireError
 
 LOOK_S = 10.0
 _LEADERS_S, _PAUSE_S = 2.0, 0.1
@@ -50,6 +51,8 @@ _METADATA_VERSIONS = (9, 12)
 _IDS_SINCE, _CLUSTER_RIGHTS_UNTIL = 10, 10
 _PORT = 9092
 _NO_ID = "A" * 22
+_BYTES_MAX = 64 * 1024 * 1024
+"""Of all answers of a broker."""
 
 
 def look_by(
@@ -176,7 +179,8 @@ class _Asked:
         except StorageUnavailableError as error:
             message = f"the topics cannot be looked at: {host}:{port}: {error.message}"
             raise StorageUnavailableError(message, path=self.source.uri) from error
-        connection = BrokerConnection(self.source, made, self.until_s)
+        bounded = BoundedSocket(made, self.until_s, _BYTES_MAX)
+        connection = BrokerConnection(self.source, bounded)
         signed = self.connections.enter_context(
             connection.open(host, self.credentials, self.connect)
         )

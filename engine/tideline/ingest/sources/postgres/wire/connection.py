@@ -22,7 +22,6 @@ from tideline.ingest.sources.postgres.wire.messages import (
     Column,
     Fields,
     ServerError,
-    WireError,
     message,
     read_columns,
     read_error,
@@ -36,6 +35,7 @@ from tideline.ingest.sources.wire.bounded_socket import (
     load_certificate,
     words_of,
 )
+from tideline.ingest.sources.wire.field_reader import WireError
 from tideline.ingest.sources.wire.saslprep import prepared
 from tideline.ingest.sources.wire.scram import Scram, ScramError
 

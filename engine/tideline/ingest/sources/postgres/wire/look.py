@@ -22,9 +22,10 @@ from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.server import look_through
 from tideline.ingest.sources.postgres.wire.address import Address, Host, read_address
 from tideline.ingest.sources.postgres.wire.connection import Certificates, WireConnection
-from tideline.ingest.sources.postgres.wire.messages import ServerError, WireError
+from tideline.ingest.sources.postgres.wire.messages import ServerError
 from tideline.ingest.sources.source import Connect
 from tideline.ingest.sources.wire.bounded_socket import BoundedSocket, TooMuchError, words_of
+from tideline.ingest.sources.wire.field_reader import WireError
 from tideline.trust.foreign_words import quoted
 
 LOOK_S = 10.0

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.ingest.sources.wire.field_reader import FieldReader, WireError
+
 _BOOL = 16
 _INTEGERS = (20, 21, 23, 26, 28)
 """Numbers of types: int8, int2, int4, oid, xid."""
 _VERSION, _TLS = 196_608, 80_877_103
 TLS_REQUEST = struct.pack("!ii", 8, _TLS)
-
-
-class WireError(Exception):
-    """The server does not follow the protocol."""
 
 
 class ServerError(Exception):
@@ -114,25 +112,10 @@ def read_error(body: bytes) -> ServerError:
     return ServerError(parts.get("C", "")[:5], parts.get("M", "no reason"))
 
 
-@dataclass(slots=True)
-class Fields:
-    """The body of a message, read from its beginning. Raises WireError where it ends early."""
+class Fields(FieldReader):
+    """Those of the body of a message."""
 
-    body: bytes
-    at: int = 0
-
-    def take(self, length: int) -> bytes:
-        """As many bytes."""
-        if length < 0 or self.at + length > len(self.body):
-            raise WireError("a message is cut off")
-        self.at += length
-        return self.body[self.at - length : self.at]
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), signed=True)
+    __slots__ = ()
 
     def text(self) -> bytes:
         """Up to a zero byte."""
