@@ -21,7 +21,8 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS
 from tideline.hudi.timeline.column_range import ValueKind, ValueType
 
-META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
+RECORD_KEY = "_hoodie_record_key"
+META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", RECORD_KEY)
 """The meta columns that are always indexed."""
 COLUMNS_MAX = 32
 """How many of the table's own columns are indexed where no list says otherwise."""

@@ -8,6 +8,10 @@ So every commit computes the rows of the partitions that it touches from all of 
    one has no row of a column that is listed, nothing is right any more and the partition is
    dropped. A column that is not listed yet was added after files that have no row of it.
 3. A partition that no file is left of loses its rows.
+4. A row more of each partition says which files had a part in the others, and which columns have
+   bounds that are certain: those of every file are (`certain_rows`). Only by it do reads here leave
+   a partition out, where its files are those that they would read. Hudi's rows are without one.
+   They say nothing of files without statistics, which have no part in them.
 
 A clean changes no row that a query sees, and nothing here.
 
@@ -17,8 +21,12 @@ files that were just replaced.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
+from tideline.hudi.metadata_table.certain_rows import may_be_united
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import (
     StatisticsPartition,
@@ -27,7 +35,11 @@ from tideline.hudi.metadata_table.column_stats import (
 )
 from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
-from tideline.hudi.metadata_table.indexed_columns import IndexedColumns, indexed_columns
+from tideline.hudi.metadata_table.indexed_columns import (
+    RECORD_KEY,
+    IndexedColumns,
+    indexed_columns,
+)
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
@@ -38,10 +50,20 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
 from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
+from tideline.hudi.table.file_group import FileSlice, LogFile
 from tideline.hudi.table.table_config import PARTITION_STATS
-from tideline.hudi.timeline.column_range import ColumnRanges, retyped, united
+from tideline.hudi.timeline.column_range import (
+    ColumnRange,
+    ColumnRanges,
+    ValueKind,
+    ValueType,
+    retyped,
+    united,
+)
 from tideline.wording import counted
 
+FILES_COUNTED = "_tideline_files"
+"""What the row is under that says which files had a part in the rows of a partition."""
 _PARTITION_RECORD = 6
 
 
@@ -63,17 +85,12 @@ class PartitionStatsPartition(StatisticsPartition):
         if isinstance(indexed, str):
             return CannotFollow(indexed)
         view = table.files.view_of(table.files.listing(), timeline)
-        live = {
-            partition: [
-                file.path for piece in view.latest_slices(partition) for file in piece.row_files
-            ]
-            for partition in view.partitions
-        }
-        paths = [path for those in live.values() for path in those]
+        live = {partition: _files(view.latest_slices(partition)) for partition in view.partitions}
+        paths = [file.path for those in live.values() for file in those]
         known = ranges_of_files(table, indexed.names, paths)
         records: list[MetadataRecord] = []
         for partition, those in live.items():
-            rows = _rows(partition, [_ranges(known, path) for path in those], indexed)
+            rows = _rows(partition, [_Part.stored(file, known) for file in those], indexed)
             if isinstance(rows, CannotFollow):
                 return rows
             records += (row for row in rows if not row.is_deleted)
@@ -89,15 +106,22 @@ class PartitionStatsPartition(StatisticsPartition):
         if not touched or stored is None:
             return []
         written, indexed = measured.ranges, measured.indexed
-        live: dict[str, list[str]] = {partition: [] for partition in touched}
+        live: dict[str, list[_File]] = {partition: [] for partition in touched}
         for piece in change.once(slices_after, stored).values():
-            live[piece.partition] += [file.path for file in piece.row_files]
-        others = {path for paths in live.values() for path in paths if path not in written}
+            live[piece.partition] += _files([piece])
+        others = {
+            file.path for files in live.values() for file in files if file.path not in written
+        }
         known = rows_of_files(stored, indexed.names, others)
         records: list[MetadataRecord] = []
         for partition in sorted(touched):
-            ranges = [written.get(path) or _ranges(known, path) for path in live[partition]]
-            rows = _rows(partition, ranges, indexed)
+            parts = [
+                _Part.measured(file, written[file.path])
+                if file.path in written
+                else _Part.stored(file, known)
+                for file in live[partition]
+            ]
+            rows = _rows(partition, parts, indexed)
             if isinstance(rows, CannotFollow):
                 return rows
             records += rows
@@ -124,21 +148,93 @@ def key_of_partition(column: str, partition: str) -> str:
     return column_id(column) + partition_id(partition)
 
 
-def _ranges(known: FileRows, path: str) -> ColumnRanges:
-    return {column: row.range for column, row in known.get(path, {}).items()}
+@dataclass(frozen=True, slots=True)
+class CountedFiles:
+    """What the row says that is not of a column: the files that had a part in the others, by a hash
+    of their names, and the columns whose bounds are certain."""
+
+    files: str
+    columns: frozenset[str]
+
+    @classmethod
+    def parse(cls, row: ColumnRow) -> CountedFiles | None:
+        """None of a row that says it in no way that is known."""
+        files, columns = row.range.least, row.range.greatest
+        if row.column != FILES_COUNTED or not isinstance(files, str):
+            return None
+        try:
+            names = json.loads(columns) if isinstance(columns, str) else None
+        except ValueError:
+            return None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return None
+        return cls(files, frozenset(names))
+
+    def stored(self, partition: str, count: int, *, has_types: bool) -> MetadataRecord:
+        said = ColumnRange(
+            ValueType(ValueKind.STRING), self.files, json.dumps(sorted(self.columns)), count, 0
+        )
+        row = ColumnRow(partition, FILES_COUNTED, said, is_tight=True)
+        key = key_of_partition(FILES_COUNTED, partition)
+        return row.stored(key, _PARTITION_RECORD, has_types=has_types)
+
+
+def hash_of_files(paths: Iterable[str]) -> str:
+    """What stands for a set of files."""
+    return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    is_log: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one file says of its columns, and which of them it is certain about."""
+
+    path: str
+    ranges: ColumnRanges
+    certain: frozenset[str]
+
+    @classmethod
+    def measured(cls, file: _File, ranges: ColumnRanges) -> _Part:
+        return cls(file.path, ranges, frozenset(ranges) - _left_open(ranges))
+
+    @classmethod
+    def stored(cls, file: _File, known: FileRows) -> _Part:
+        rows: Mapping[str, ColumnRow] = known.get(file.path, {})
+        ranges = {column: row.range for column, row in rows.items()}
+        certain = (column for column, row in rows.items() if may_be_united(row, is_log=file.is_log))
+        return cls(file.path, ranges, frozenset(certain) - _left_open(ranges))
+
+
+def _left_open(ranges: ColumnRanges) -> frozenset[str]:
+    """The columns that a log with rows has no values of: these are in older files."""
+    if RECORD_KEY in ranges and not ranges[RECORD_KEY].values:
+        return frozenset()
+    return frozenset(column for column, found in ranges.items() if not found.values)
+
+
+def _files(pieces: Iterable[FileSlice]) -> list[_File]:
+    return [
+        _File(file.path, isinstance(file, LogFile)) for piece in pieces for file in piece.row_files
+    ]
 
 
 def _rows(
-    partition: str, files: Collection[ColumnRanges], indexed: IndexedColumns
+    partition: str, files: Collection[_Part], indexed: IndexedColumns
 ) -> list[MetadataRecord] | CannotFollow:
     """The rows of one partition with these files."""
     keys = {column: key_of_partition(column, partition) for column in indexed.names}
     if not files:
-        return [MetadataRecord(key, None) for key in keys.values()]
+        gone = [*keys.values(), key_of_partition(FILES_COUNTED, partition)]
+        return [MetadataRecord(key, None) for key in gone]
     records = []
     for column, key in keys.items():
         wanted = indexed.types[column]
-        there = [ranges[column] for ranges in files if column in ranges]
+        there = [file.ranges[column] for file in files if column in file.ranges]
         if len(there) < len(files) and column in indexed.listed:
             return CannotFollow(f"a file of partition {partition!r} has no statistics of {column}")
         typed = [retyped(found, wanted) for found in there]
@@ -147,4 +243,7 @@ def _rows(
             return CannotFollow(f"the type of {column} has changed")
         row = ColumnRow(partition, column, united(known, wanted), is_tight=True)
         records.append(row.stored(key, _PARTITION_RECORD, has_types=indexed.has_types))
+    certain = [column for column in keys if all(column in file.certain for file in files)]
+    counted_files = CountedFiles(hash_of_files(file.path for file in files), frozenset(certain))
+    records.append(counted_files.stored(partition, len(files), has_types=indexed.has_types))
     return records

@@ -5,9 +5,10 @@ names (`key_lookup`). Then:
 
 1. The table lists `column_stats`, and the condition reads a column whose bounds are used. Where
    there are few files nothing is looked up.
-2. A file may hold rows of the condition unless what is certain of its columns contradicts it
+2. Partitions are left out whole where `partition_stats` says enough of them (`partition_pruning`).
+3. A file may hold rows of the condition unless what is certain of its columns contradicts it
    (`known_values`). Nothing is certain of a column that it has under another name.
-3. A slice is left out where none of its files may hold any: a row of it is a whole row of one of
+4. A slice is left out where none of its files may hold any: a row of it is a whole row of one of
    them. That is not so where rows are filled up or merged by other rules, nor of a log without a
    row of a column, which takes its values from older rows. Deletes only take rows away.
 
@@ -30,6 +31,7 @@ from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS as INDEXED_META_COLUMNS
 from tideline.hudi.read.key_lookup import slices_with_keys
 from tideline.hudi.read.known_values import has_known_order, known_values
+from tideline.hudi.read.partition_pruning import partitions_ruled_out
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -58,10 +60,12 @@ def slices_with_rows(
     `newest` is the timeline that has the slices as the newest ones of the table, logs and all.
     Indexes and statistics that cannot be read leave out nothing.
     """
-    if newest is not None and sum(len(piece.row_files) for piece in slices) >= FILES_LOOKED_UP:
+    whole = slices
+    if newest is not None and _count(slices) >= FILES_LOOKED_UP:
         named = row_filter.without(_of_other_values(row_filter, context, layout))
         slices = slices_with_keys(table, newest, slices, named)
     columns = _columns(row_filter, layout)
+    slices = _of_partitions(table, whole, slices, row_filter, context, columns)
     paths = [file.path for piece in slices for file in piece.row_files]
     is_kept = table.config.has_kept(COLUMN_STATS)
     if not is_kept or not columns or len(paths) < FILES_LOOKED_UP:
@@ -139,6 +143,27 @@ def _columns(row_filter: RowFilter, layout: PartitionLayout | None) -> Mapping[s
         and has_known_order(field.type)
         and (not is_meta_column(field.name) or field.name in INDEXED_META_COLUMNS)
     }
+
+
+def _of_partitions(
+    table: HoodieTable,
+    whole: Sequence[FileSlice],
+    slices: Sequence[FileSlice],
+    row_filter: RowFilter,
+    context: SliceContext,
+    columns: Mapping[str, pa.DataType],
+) -> Sequence[FileSlice]:
+    """Those of the slices whose partitions may hold rows; `whole` are all that are in these."""
+    if _count(slices) < FILES_LOOKED_UP:
+        return slices
+    partitions = {piece.group.partition for piece in slices}
+    gone = partitions_ruled_out(table, whole, partitions, row_filter, context, columns)
+    _log.debug("%d of %d partitions are left out by statistics", len(gone), len(partitions))
+    return [piece for piece in slices if piece.group.partition not in gone]
+
+
+def _count(slices: Sequence[FileSlice]) -> int:
+    return sum(len(piece.row_files) for piece in slices)
 
 
 def _of_other_values(

@@ -1,28 +1,14 @@
 """What a row of `column_stats` says of the values of a file, where it is certain to be right.
 
-Rows that Hudi makes of the footers of base files can say too little of what is there:
-
-1. A row group without statistics counts all its values as nulls. Its bounds are 0 where the column
-   is one of numbers, and are passed over where it is one of bytes.
-2. NaN takes the bounds of a row group away, which become 0 as well. Floating point numbers are not
-   used at all.
-3. Long text takes the bounds away, too, and these of other row groups are taken for the file's.
-
-So nulls together with bounds of 0 say nothing, nor do nulls beside bounds of text and decimals, nor
-bounds of text that takes as much room in its file as a long one does. What logs have, Hudi measures
-by the rows. It compares text there by the units of UTF-16, while footers and Arrow do by bytes: a
-bound holds in both orders unless it has certain characters. Early days and times may be those of
-another calendar.
-
-Rows that are tight are Tideline's own (`metadata_table.column_stats`), which are always measured.
-
-Source: Hudi's ParquetUtils.readColumnStatsFromMetadata, HoodieColumnRangeMetadata.merge; Parquet's
-ParquetMetadataConverter.
+Which rows are, `certain_rows` says. Hudi compares text of logs by the units of UTF-16, while
+footers and Arrow do by bytes: a bound holds in both orders unless it has certain characters. Early
+days and times may be those of another calendar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Context, Decimal
 from typing import Any
 
@@ -31,15 +17,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.hudi.file_group.column_ranges import value_type
+from tideline.hudi.metadata_table.certain_rows import FIRST_AFTER_SURROGATES, is_certain
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.table.meta_column import COMMIT_TIME, PARTITION_PATH
 from tideline.hudi.timeline.column_range import Bound, ColumnRange, ValueKind, retyped
 
-LONG_TEXT_BYTES = 2048
-"""A column of text that takes fewer bytes in a file has bounds in each of its row groups: writers
-leave out the bounds of one whose least and greatest values take 4096 bytes together."""
-
-_NEVER_LONG = (COMMIT_TIME, PARTITION_PATH)
 _ORDERED = (
     types.is_int32,
     types.is_int64,
@@ -49,12 +30,10 @@ _ORDERED = (
     types.is_timestamp,
     types.is_decimal128,
 )
-_WITHOUT_ZERO = (ValueKind.STRING, ValueKind.DECIMAL)
-"""Kinds whose bounds are missing where statistics are, instead of 0."""
 _FIRST_SAME_DAY = -25_567
 """1900-01-01: from here on the calendars agree in days, and in times of all zones."""
 _UNITS_PER_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-_FIRST_AFTER_SURROGATES, _LAST_OF_ONE_UNIT = "\ue000", "\uffff"
+_LAST_OF_ONE_UNIT = "\uffff"
 _EXACT = Context(prec=100)
 
 
@@ -73,7 +52,7 @@ def known_values(
         return None
     if found.least is None or found.greatest is None:
         return None
-    if not (is_log or row.is_tight or _is_sure(row.column, found)):
+    if not is_certain(replace(row, range=found), is_log=is_log):
         return None
     column = pc.field(row.column)
     try:
@@ -102,20 +81,6 @@ def _in_type(row: ColumnRow, data_type: pa.DataType) -> ColumnRange | None:
     return retyped(row.range, wanted)
 
 
-def _is_sure(column: str, found: ColumnRange) -> bool:
-    """Whether all row groups of a base file have had a part in its bounds."""
-    if found.type.kind is ValueKind.STRING:
-        is_short = column in _NEVER_LONG or 0 < found.plain_bytes < LONG_TEXT_BYTES
-        return is_short and not found.nulls
-    if not found.nulls:
-        return True
-    least, greatest = found.least, found.greatest
-    is_number = isinstance(least, int) and isinstance(greatest, int)
-    if found.type.kind in _WITHOUT_ZERO or not is_number:
-        return False
-    return not (_number(least) <= 0 <= _number(greatest))
-
-
 def _number(bound: Bound | None) -> int:
     assert isinstance(bound, int)
     return bound
@@ -132,7 +97,7 @@ def _bounds(
         if is_exact or max(least, default="") <= _LAST_OF_ONE_UNIT:
             ends.append((True, pa.scalar(least, data_type)))
         one_unit = (sign for sign in greatest if sign <= _LAST_OF_ONE_UNIT)
-        if is_exact or max(one_unit, default="") < _FIRST_AFTER_SURROGATES:
+        if is_exact or max(one_unit, default="") < FIRST_AFTER_SURROGATES:
             ends.append((False, pa.scalar(greatest, data_type)))
         return ends
     if types.is_string(data_type) or _number(least) > _number(greatest):

@@ -216,7 +216,7 @@ METADATA_FAULTS = (
     Fault(
         "a partition keeps the statistics of rows that are gone",
         f"{_ROOM}/partition_stats.py",
-        "        return [MetadataRecord(key, None) for key in keys.values()]\n",
+        "        return [MetadataRecord(key, None) for key in gone]\n",
         "        return []\n",
         _STATISTICS,
     ),

@@ -16,6 +16,9 @@ _TRAVEL_TESTS = ("engine/tests/hudi/read/test_time_travel.py",)
 
 _PRUNING = "engine/tideline/hudi/read/file_pruning.py"
 _KNOWN = "engine/tideline/hudi/read/known_values.py"
+_CERTAIN = "engine/tideline/hudi/metadata_table/certain_rows.py"
+_PARTITIONS = "engine/tideline/hudi/read/partition_pruning.py"
+_PARTITION_TESTS = ("engine/tests/hudi/read/test_partition_pruning.py", "-k", "not random")
 _LOOKUP = "engine/tideline/hudi/read/key_lookup.py"
 _IN_STEP = "engine/tideline/hudi/metadata_table/in_step.py"
 _LOOKUP_TESTS = ("engine/tests/hudi/read/test_reads_by_key.py", "-k", "not random")
@@ -38,10 +41,24 @@ RANGE_FAULTS = (
     ),
     Fault(
         "long text that has no bounds in some row groups is taken for short",
-        _KNOWN,
+        _CERTAIN,
         "is_short = column in _NEVER_LONG or 0 < found.plain_bytes < LONG_TEXT_BYTES\n",
         "is_short = column in _NEVER_LONG or 0 < found.plain_bytes\n",
         _PRUNING_TESTS,
+    ),
+    Fault(
+        "rows of a partition count that are made of other files",
+        _PARTITIONS,
+        "return said.columns if said is not None and said.files == files else frozenset()\n",
+        "return said.columns if said is not None else frozenset()\n",
+        _PARTITION_TESTS,
+    ),
+    Fault(
+        "columns of a partition count whatever is known of its files",
+        "engine/tideline/hudi/metadata_table/partition_stats.py",
+        "if all(column in file.certain for file in files)]\n",
+        "]\n",
+        _PARTITION_TESTS,
     ),
     Fault(
         "keys are where a commit puts them that never was completed",
