@@ -56,10 +56,12 @@ class TokenServer:
 
 def answer_with(request: BaseHTTPRequestHandler, status: int, content: Any) -> None:
     """This, as JSON."""
+    body = json.dumps(content).encode()
     request.send_response(status)
     request.send_header("Content-Type", "application/json")
+    request.send_header("Content-Length", str(len(body)))
     request.end_headers()
-    request.wfile.write(json.dumps(content).encode())
+    request.wfile.write(body)
 
 
 @contextmanager

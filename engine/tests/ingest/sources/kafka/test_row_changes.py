@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -296,3 +297,55 @@ def test_the_time_of_canal_is_the_statements() -> None:
         *PAIR.names,
         *(f.value for f in fields),
     ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("form", [MAXWELL, CANAL], ids=["maxwell", "canal"])
+def test_what_random_statements_leave_is_what_their_changes_leave(
+    form: RowChangeForm, seed: int
+) -> None:
+    """Statements of a table are carried out here; their changes are applied one by one."""
+    rng = random.Random(seed)
+    table: dict[int, str | None] = {}
+    values: list[bytes] = []
+    for _ in range(60):
+        count = rng.randrange(1, 4)
+        kind = rng.choice(["insert", "update", "move", "delete"])
+        changes: list[tuple[dict[str, Any], dict[str, Any] | None]] = []
+        for _ in range(count):
+            present = sorted(table)
+            number, text = rng.randrange(12), rng.choice([None, f"v{rng.random():.3f}"])
+            if kind == "insert" and number not in table:
+                table[number] = text
+                changes.append((pair(number, text), None))
+            elif kind == "update" and present:
+                chosen = rng.choice(present)
+                changes.append((pair(chosen, text), {"v": table[chosen]}))
+                table[chosen] = text
+            elif kind == "move" and present and number not in table:
+                chosen = rng.choice(present)
+                table[number] = table.pop(chosen)
+                changes.append((pair(number, table[number]), {"id": chosen}))
+            elif kind == "delete" and present:
+                chosen = rng.choice(present)
+                changes.append((pair(chosen, table.pop(chosen)), None))
+        name = "update" if kind == "move" else kind
+        if form is MAXWELL:
+            values += [maxwell(name, row, old) for row, old in changes]
+        elif changes:
+            rows = [_spelled(row) for row, _ in changes]
+            old = [_spelled(before) for _, before in changes if before is not None] or None
+            values.append(canal(name.upper(), rows, old))
+    found = of(form).read(values)
+    assert not found.faults
+    left: dict[int, str | None] = {}
+    for _, row, deletes in events(found):
+        left.pop(row["id"], None)
+        if not deletes:
+            left[row["id"]] = row["v"]
+    assert left == table
+    assert found.numbers == sorted(found.numbers)
+
+
+def _spelled(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value is None else str(value) for name, value in row.items()}

@@ -12,7 +12,7 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.ingest.sources.kafka import broker as broker_module
 from tideline.ingest.sources.kafka.declared import Mechanism, Protocol
-from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.kafka_broker import KafkaBroker, make_certificate
 from tideline.testing.token_server import CLIENT, SECRET, TokenServer, token_server
 from tideline.testing.topic_feed import TopicFeed, values
 
@@ -77,3 +77,24 @@ def test_a_client_signs_in_with_a_certificate_and_none_without(
     monkeypatch.delenv("KAFKA_CLIENT_KEY")
     with pytest.raises(ConfigError, match="the brokers refuse this client"):
         feed.plan()
+
+
+def test_a_client_asks_for_its_token_behind_tls(
+    kafka_broker: KafkaBroker, feed: TopicFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "tokens.pem", tmp_path / "tokens-key.pem"
+    make_certificate("tokens", certificate, key)
+    feed.source = replace(
+        feed.source,
+        brokers=kafka_broker.token_address,
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+    )
+    with token_server(certificate, key) as server:
+        monkeypatch.setenv("KAFKA_CLIENT_ID", CLIENT)
+        monkeypatch.setenv("KAFKA_CLIENT_SECRET", SECRET)
+        monkeypatch.setenv("KAFKA_TOKEN_URL", server.url)
+        monkeypatch.setenv("KAFKA_TOKEN_CA", certificate.read_text())
+        assert feed.drain() is None
+        assert feed.rows() == [(1, "a")]
+        assert server.asked

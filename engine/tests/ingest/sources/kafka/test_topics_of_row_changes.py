@@ -16,6 +16,7 @@ from tideline.ingest.operation.operation import Operation
 from tideline.ingest.sources.kafka.declared import RecordField, ValueFormat
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.planted_differences import verified
 from tideline.testing.topic_feed import TopicFeed
 
 pytestmark = pytest.mark.kafka
@@ -130,6 +131,8 @@ def test_a_table_has_the_rows_that_canal_says(
     (kept,) = (tmp_path / "aside").rglob("*.jsonl")
     (bad,) = [json.loads(line) for line in kept.read_text().splitlines()]
     assert (bad["offset"], bad["column"], bad["reason"]) == (5, "id", "there is no value")
+    compared = verified(found.target, found.source).found
+    assert (compared.is_equal, compared.equal) == (True, 4)
 
 
 def test_a_truncate_of_the_table_is_named_by_its_offset(
