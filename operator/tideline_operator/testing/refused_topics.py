@@ -125,6 +125,12 @@ TOPIC_REFUSALS = (
         "is of change events",
     ),
     RefusedSpec(
+        with_topics(", value: debezium-json, onTruncate: Delete"),
+        "spec.ingest[0].source.onTruncate: Delete is for postgres",
+        "spec.ingest[0].source.onTruncate",
+        "Delete is for postgres",
+    ),
+    RefusedSpec(
         with_topics(", recordFields: [_kafka_key, _event_lsn]"),
         "spec.ingest[0].source.recordFields[1]: is of change events",
     ),

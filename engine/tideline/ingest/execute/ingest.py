@@ -178,7 +178,10 @@ class _Attempt:
                 return ForSpark(reason)
             if found.sweep is not None:
                 return batch.sweep(found.sweep, batch_bytes_max())
-            return replace(batch, range=found.taken or batch.range).write(found.table)
+            done = replace(batch, range=found.taken or batch.range)
+            if found.replaces_all:
+                return done.replace_all(found.table)
+            return done.write(found.table)
         except (InvalidDataError, ConfigError) as error:
             return ForSpark("something does not fit", error)
 

@@ -12,14 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import ConfigError, ConflictError, InvalidDataError
 from tideline.hudi.index.declaration import keep_unique
 from tideline.hudi.index.uniqueness import IN_TABLE
 from tideline.hudi.table.meta_column import COMMIT_TIME
 from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.execute.last_rows import last_rows
 from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
-from tideline.ingest.execute.table_checkpoints import require_generation
+from tideline.ingest.execute.table_checkpoints import (
+    other_ingests,
+    require_generation,
+)
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import (
     INGEST_KEY,
@@ -40,6 +45,7 @@ OPERATION_KEY = "tideline.operation"
 FILES_KEY = "tideline.ingest.files"
 UPSERT = "upsert"
 DELETE = "delete"
+REPLACE = "insert_overwrite_table"
 NAMES_KEPT_MAX = 1_000
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
 
@@ -108,6 +114,22 @@ class IngestBatch:
             newest_instant=self._newest_instant,
         )
 
+    def replace_all(self, rows: pa.Table) -> CommitReport:
+        """Write the rows, of each key the last one, in place of all that the table has.
+
+        Raises as `write`, and ConfigError where other ingests have rows in it.
+        """
+        table = self.declared_table()
+        others = other_ingests(table, table.timeline(), self.work)
+        if others:
+            raise ConfigError(
+                f"the source was emptied, and the table has rows of {', '.join(others)} too: "
+                "delete those of this ingest, and set source.onTruncate: Ignore",
+                path=self.work.source.uri,
+            )
+        left = last_rows(rows, self.operation.table.record_key)
+        return replace(self, work=replace(self.work, write_operation=REPLACE)).write(left)
+
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
         """Write the rows and the new checkpoint, which remembers `columns` where there are any.
 
@@ -122,7 +144,7 @@ class IngestBatch:
             operation=work.write_operation,
             extra_metadata=self._metadata(table, columns),
             options=target.write_properties,
-            require=lambda now: require_generation(table, now, work),
+            require=lambda now: self._require(table, now),
         )
         return replace(report, notes=(*notes, *report.notes))
 
@@ -152,6 +174,15 @@ class IngestBatch:
             done._metadata(table, ()),
             lambda now: require_generation(table, now, self.work),
         )
+
+    def _require(self, table: LakeTable, now: ActiveTimeline) -> None:
+        """Asked under the table lock."""
+        require_generation(table, now, self.work)
+        if self.work.write_operation != REPLACE:
+            return
+        if others := other_ingests(table, now, self.work):
+            message = f"ingest {others[0]!r} has committed since this one began"
+            raise ConflictError(message, table=table.uri)
 
     @property
     def _newest_instant(self) -> str:

@@ -14,6 +14,7 @@ from tideline.ingest.sources.checkpoint import (
     Checkpoint,
     newest_of,
     read_checkpoints,
+    read_newest_checkpoints,
     with_others,
 )
 from tideline.ingest.sources.source import Declared
@@ -76,6 +77,18 @@ def require_generation(table: LakeTable, timeline: ActiveTimeline, work: IngestR
             table=table.uri,
             value=f"generation {generation}, planned with {work.generation}",
         )
+
+
+def other_ingests(table: LakeTable, timeline: ActiveTimeline, work: IngestRange) -> list[str]:
+    """Ingests that have rows in the table besides this one, whose former name is its own."""
+
+    def read(instant: Instant) -> Mapping[str, str]:
+        return table.hoodie_table.commits.read(instant).extra_metadata
+
+    found = read_newest_checkpoints(
+        timeline, read, lambda: _archived(table, timeline, remembers=False)
+    )
+    return sorted(set(found) - {work.name, work.former_name})
 
 
 def _archived(table: LakeTable, timeline: ActiveTimeline, *, remembers: bool) -> dict[str, str]:

@@ -6,7 +6,8 @@ from enum import Enum
 
 
 class OnTruncate(Enum):
-    """Fail stops the ingest, Ignore keeps the rows of before."""
+    """Fail stops the ingest, Ignore keeps the rows of before, Delete deletes them."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"
+    DELETE = "Delete"

@@ -299,6 +299,7 @@ class Rows:
 
     `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
     range, where reading shows more of it than was planned. With a `sweep` there are no rows.
+    Where they `replaces_all` no row of before stays in the table.
     """
 
     table: pa.Table
@@ -307,6 +308,7 @@ class Rows:
     size_bytes: int = 0
     taken: Range | None = None
     sweep: Sweep | None = None
+    replaces_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.sources.column import SourceColumnSpec
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 from tideline_operator.resources.sources.topic_faults import (
+    DELETES_OF_TABLES,
     FOR_EVENTS,
     faults_of_pattern,
     faults_of_record_fields,
@@ -239,7 +240,8 @@ class Source:
     )
     on_truncate: OnTruncate | None = described(
         "What happens where the source table is emptied, by a change event or in the log of "
-        "Postgres. Fail, the default, stops the ingest; Ignore keeps the table's rows.",
+        "Postgres. Fail, the default, stops the ingest; Ignore keeps the table's rows; Delete, "
+        "for postgres, deletes them, in one commit with what comes after.",
         default=None,
     )
     start: str | None = described(
@@ -399,6 +401,11 @@ class Source:
             field="onTruncate",
         ),
         CelRule(
+            "!has(self.onTruncate) || self.onTruncate != 'Delete' || self.format == 'postgres'",
+            DELETES_OF_TABLES,
+            field="onTruncate",
+        ),
+        CelRule(
             "!has(self.credentials) || !has(self.connectionVariable) || "
             f"self.connectionVariable.startsWith('{_PREFIX}')",
             _FROM_SECRET,
@@ -479,6 +486,8 @@ class Source:
             yield "schemaRegistry", _FOR_AVRO
         if self.on_truncate is not None and is_kafka and not self.has_change_events:
             yield "onTruncate", FOR_EVENTS
+        if self.on_truncate is OnTruncate.DELETE and not is_postgres:
+            yield "onTruncate", DELETES_OF_TABLES
         yield from faults_of_record_fields(self.value, self.record_fields)
         foreign = self.format.foreign_fields
         for item in dataclasses.fields(self):

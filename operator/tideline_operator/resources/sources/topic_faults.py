@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from tideline.ingest.sources.kafka.declared import RecordField, ValueFormat
 
 FOR_EVENTS = "is of change events: debezium-json, debezium-avro, maxwell-json, canal-json"
+DELETES_OF_TABLES = (
+    "Delete is for postgres: a truncate has no order against records of other partitions"
+)
 _REPEATS_MAX = 3
 """In one alternative of a pattern: what a match can cost grows with its power."""
 

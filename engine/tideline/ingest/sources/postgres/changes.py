@@ -6,7 +6,8 @@
 3. A value that is stored apart (TOAST) and did not change is not in the log. It is that of the old
    row where the log has it whole, else of the change before, if that is here. The others are left
    `unchanged`.
-4. Where columns change within the range, rows from there on are another run.
+4. A truncate that is to delete leaves nothing of before, neither here nor in the table.
+5. Where columns change within the range, rows from there on are another run.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Changes:
     count: int = 0
     size_bytes: int = 0
     unchanged: list[tuple[Run, int]] = field(default_factory=list)
+    is_truncated: bool = False
     _last: dict[tuple[Value | Unchanged, ...], Row] = field(default_factory=dict)
     _relation: Relation | None = None
     _places: list[int] = field(default_factory=list)
@@ -94,7 +96,7 @@ class Changes:
                     self._begin_run(message)
             elif isinstance(message, Truncate):
                 if self.oid in message.oids and self._is_new:
-                    self._refuse_truncate()
+                    self._truncate()
             elif isinstance(message, Commit):
                 self._is_new = False
 
@@ -158,11 +160,16 @@ class Changes:
         self._order += 1
         return self._order
 
-    def _refuse_truncate(self) -> None:
+    def _truncate(self) -> None:
+        if self.on_truncate is OnTruncate.DELETE:
+            self.is_truncated = True
+            self.runs = [Run(run.columns) for run in self.runs[-1:]]
+            self.unchanged.clear()
+            self._last.clear()
         if self.on_truncate is OnTruncate.FAIL:
             raise ConfigError(
                 f"the table was truncated in the log before {lsn_text(self.until)}: its rows of "
-                "before stay with source.onTruncate: Ignore",
+                "before stay with source.onTruncate: Ignore, and are deleted with Delete",
                 path=self.uri,
             )
 

@@ -173,7 +173,8 @@ class PostgresSource:
         for run in changes.runs:
             batch.add(texts_of_rows(run.columns, run.written), run.written_order)
             batch.add(texts_of_rows(run.columns, run.deleted), run.deleted_order, is_delete=True)
-        return batch.rows(changes.count, changes.size_bytes)
+        rows = batch.rows(changes.count, changes.size_bytes)
+        return replace(rows, replaces_all=changes.is_truncated)
 
 
 @dataclass(slots=True)

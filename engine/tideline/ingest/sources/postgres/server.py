@@ -321,7 +321,7 @@ def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid:
     if found is None:
         return 0
     publication, is_of_all, has_rows, has_truncates = found
-    truncates_matter = source.on_truncate is OnTruncate.FAIL
+    truncates_matter = source.on_truncate is not OnTruncate.IGNORE
     if not has_rows or (truncates_matter and not has_truncates):
         needed = "insert, update, delete" + (", truncate" if truncates_matter else "")
         raise ConfigError(
