@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import struct
 import threading
@@ -15,6 +16,8 @@ from tideline.ingest.sources.kafka.wire.fields import compact_text, int8, int16,
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.testing.egress_case import PATIENT
+from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.token_server import CLIENT, SECRET, token_server
 from tideline.trust.addresses import AddressRules
 from tideline_operator.reading.access import Access, SourceAccess
 from tideline_operator.reading.calls import SOURCE_GATE
@@ -142,6 +145,39 @@ def test_no_token_endpoint_is_at_an_address_that_is_refused(proxy: EgressProxy, 
         source.positions(reach, None)
     assert "of-the-secret" not in str(caught.value)
     assert lying.asked == []
+
+
+@pytest.mark.kafka
+def test_a_real_broker_takes_a_token_that_came_through_the_proxy(
+    proxy: EgressProxy, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the process's own environment is asked or shown."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.setenv("KAFKA_CLIENT_SECRET", "of-the-operator")
+    topic = f"through-{secrets.token_hex(4)}"
+    kafka_broker.create_topic(topic)
+    port = kafka_broker.token_address.rpartition(":")[2]
+    source = DeclaredKafka(
+        brokers=f"broker.example:{port}",
+        topics=(topic,),
+        schema=(),
+        protocol=Protocol.SASL_PLAINTEXT,
+        mechanism=Mechanism.OAUTHBEARER,
+    )
+    with token_server() as server:
+        variables = {
+            "KAFKA_CLIENT_ID": CLIENT,
+            "KAFKA_CLIENT_SECRET": SECRET,
+            "KAFKA_TOKEN_URL": f"http://broker.example:{server.port}/token",
+        }
+        access = Access(
+            egress=proxy.of("lake"), sources=SourceAccess(variables, (source.server,), Gate())
+        )
+        with access.reaching(source, has_credentials=True) as reach:
+            found = source.positions(reach, None)
+        assert len(found.partitions) == 1
+        assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("address", ["a b:1", "x\r\nHost: y:1", "broker.example:70000", ":9"])
