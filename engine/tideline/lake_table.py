@@ -266,6 +266,7 @@ class LakeTable(TableWords):
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of a time (text, date, datetime or InstantTime).
 
+        Of the files those are opened that may hold rows of a query, by its filters, as in `scan`.
         In tables of versions 8 and 9 that is what had completed by then; the time of a commit is
         when it completed. A time reads the same for ever: raises ConfigError for one before the
         first commit, in the future, or whose files are gone, and ConflictError while a write may

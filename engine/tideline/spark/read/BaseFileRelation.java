@@ -5,8 +5,11 @@ import java.math.BigDecimal;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -14,8 +17,10 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileStatusCache;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -25,6 +30,7 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -55,6 +61,66 @@ public class BaseFileRelation {
   }
 
   /**
+   * An index that asks which of its files may hold rows once Spark knows the filters of a query.
+   *
+   * `printer` makes JSON of the filters, `chooser` answers it with the names of files as JSON, or
+   * with null for all of them. That is Python's; whatever goes wrong there leaves out no file.
+   */
+  public static class ChosenFiles extends InMemoryFileIndex {
+    private final Function printer;
+    private final Function chooser;
+
+    ChosenFiles(
+        SparkSession session,
+        Seq files,
+        scala.collection.immutable.Map options,
+        FileStatusCache known,
+        Option partitions,
+        Function printer,
+        Function chooser) {
+      super(session, files, options, Option.empty(), known, partitions, Option.empty());
+      this.printer = printer;
+      this.chooser = chooser;
+    }
+
+    public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+      Seq listed = super.listFiles(partitionFilters, dataFilters);
+      Set names = listed.isEmpty() ? null : chosen(dataFilters);
+      if (names == null) {
+        return listed;
+      }
+      List left = new ArrayList();
+      for (int i = 0; i < listed.length(); i++) {
+        PartitionDirectory directory = (PartitionDirectory) listed.apply(i);
+        List files = new ArrayList();
+        for (int j = 0; j < directory.files().length(); j++) {
+          FileStatusWithMetadata file = (FileStatusWithMetadata) directory.files().apply(j);
+          if (names.contains(file.getPath().getName())) {
+            files.add(file);
+          }
+        }
+        if (!files.isEmpty()) {
+          left.add(new PartitionDirectory(
+              directory.values(), CollectionConverters.asScala(files).toSeq()));
+        }
+      }
+      return CollectionConverters.asScala(left).toSeq();
+    }
+
+    private Set chosen(Seq filters) {
+      try {
+        Object asked = printer.apply(filters);
+        Object answer = asked == null ? null : chooser.apply(asked);
+        return answer == null
+            ? null
+            : new HashSet((List) new ObjectMapper().readValue((String) answer, List.class));
+      } catch (Exception error) {
+        return null;
+      }
+    }
+  }
+
+  /**
    * `directories` is JSON: [{"path": uri, "values": [text or null], "files": [[name, bytes]]}], the
    * values in the order of `partitionSchema`. Columns of `partitionSchema` may be among those of
    * `dataSchema`; their values then come from here.
@@ -64,10 +130,12 @@ public class BaseFileRelation {
       String directories,
       StructType partitionSchema,
       StructType dataSchema,
-      Map options) throws Exception {
+      Map options,
+      Function printer,
+      Function chooser) throws Exception {
     return session.baseRelationToDataFrame(
         new HadoopFsRelation(
-            index(session, directories, partitionSchema, options),
+            index(session, directories, partitionSchema, options, printer, chooser),
             partitionSchema,
             dataSchema,
             Option.empty(),
@@ -78,8 +146,12 @@ public class BaseFileRelation {
 
   /** The index alone. It knows names only: files of its own need not exist. */
   public InMemoryFileIndex index(
-      SparkSession session, String directories, StructType partitionSchema, Map options)
-      throws Exception {
+      SparkSession session,
+      String directories,
+      StructType partitionSchema,
+      Map options,
+      Function printer,
+      Function chooser) throws Exception {
     KnownFiles known = new KnownFiles();
     List files = new ArrayList();
     List partitions = new ArrayList();
@@ -98,15 +170,14 @@ public class BaseFileRelation {
       InternalRow values = row((List) directory.get("values"), partitionSchema);
       partitions.add(new PartitionPath(values, new Path(folder)));
     }
+    Seq paths = CollectionConverters.asScala(files).toSeq();
+    Option spec = Option.apply(
+        new PartitionSpec(partitionSchema, CollectionConverters.asScala(partitions).toSeq()));
+    if (chooser != null) {
+      return new ChosenFiles(session, paths, settings(options), known, spec, printer, chooser);
+    }
     return new InMemoryFileIndex(
-        session,
-        CollectionConverters.asScala(files).toSeq(),
-        settings(options),
-        Option.empty(),
-        known,
-        Option.apply(
-            new PartitionSpec(partitionSchema, CollectionConverters.asScala(partitions).toSeq())),
-        Option.empty());
+        session, paths, settings(options), Option.empty(), known, spec, Option.empty());
   }
 
   private static scala.collection.immutable.Map settings(Map options) {

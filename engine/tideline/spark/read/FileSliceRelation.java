@@ -119,7 +119,7 @@ public class FileSliceRelation {
       return slices.mapInArrow(call, false, null).queryExecution().toRdd();
     }
 
-    /** Names of the slices in partitions that the filters leave. */
+    /** Names of the slices that the filters leave. */
     private List chosen(scala.collection.immutable.Seq filters) {
       List evaluable = new ArrayList();
       for (int i = 0; i < filters.length(); i++) {
@@ -130,7 +130,7 @@ public class FileSliceRelation {
       }
       scala.collection.immutable.Seq directories = index.listFiles(
           CollectionConverters.asScala(evaluable).toSeq(),
-          CollectionConverters.asScala(new ArrayList()).toSeq());
+          CollectionConverters.asScala(evaluable).toSeq());
       List names = new ArrayList();
       for (int i = 0; i < directories.length(); i++) {
         scala.collection.immutable.Seq files =

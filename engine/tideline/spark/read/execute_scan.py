@@ -16,11 +16,13 @@ from tideline.spark.quoting import quoted
 from tideline.spark.read.conversions import converted
 from tideline.spark.read.file_index import read_base_files
 from tideline.spark.read.file_slice_scan import read_file_slices
+from tideline.spark.read.slice_choice import SliceChoice
 from tideline.spark.read.stored_types import StoredFiles, group_by_stored_types
 
 
 def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> DataFrame:
-    """The scan's rows. Nothing is read before Spark runs the query.
+    """The scan's rows. Nothing is read before Spark runs the query, and then only the slices that
+    may have rows of it (`slice_choice`).
 
     Raises UnsupportedTableError for what Spark's reader cannot make of the files.
     """
@@ -28,10 +30,11 @@ def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> Da
     check_scan(table, scan, layout)
     history = scan.history(table)
     groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files, history)
-    frames = [_read_group(spark, table, group, scan.schema, layout) for group in groups]
+    choice = SliceChoice(table, scan, layout)
+    frames = [_read_group(spark, choice, group) for group in groups]
     if scan.slices:
         context = scan.slice_context(table)
-        frames.append(read_file_slices(spark, table.location, scan.slices, context, layout))
+        frames.append(read_file_slices(spark, table.location, scan.slices, context, layout, choice))
     if not frames:
         return spark.createDataFrame([], arrow_to_spark(scan.schema))
     first, *others = frames
@@ -40,19 +43,15 @@ def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> Da
     return first.where(_within(scan.commits)) if scan.commits else first
 
 
-def _read_group(
-    spark: SparkSession,
-    table: HoodieTable,
-    group: StoredFiles,
-    schema: pa.Schema,
-    layout: PartitionLayout | None,
-) -> DataFrame:
+def _read_group(spark: SparkSession, choice: SliceChoice, group: StoredFiles) -> DataFrame:
+    schema, layout = choice.scan.schema, choice.layout
     frame = read_base_files(
         spark,
-        table.location,
+        choice.table.location,
         group.files,
         arrow_to_spark(group.schema),
         layout if layout and _keeps_types(layout, group.schema) else None,
+        choice.of({file.name: file.group for file in group.files}, group.schema),
     )
     if group.schema == schema:
         return frame

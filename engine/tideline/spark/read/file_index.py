@@ -4,6 +4,8 @@
 files, for which it knows no partitions and asks the store file by file. Here Spark gets its native
 file index with everything a file-system view knows already: names, sizes and the values of the
 partition columns. Partitions are pruned and columns read natively; no row goes through Python.
+
+Which of the files may hold the rows of a query a `FileChooser` says once Spark has planned it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -37,12 +40,13 @@ def read_base_files(
     files: Iterable[BaseFile],
     schema: T.StructType,
     layout: PartitionLayout | None = None,
+    chooser: FileChooser | None = None,
 ) -> DataFrame:
     """The rows of the files, with the columns of `schema` in its order.
 
     `schema` has the types the files store, or ones that Spark's reader widens them to; a column
     that a file lacks is null. With `layout` filters on partition columns skip files; files of
-    partitions whose values are uncertain are read as any other.
+    partitions whose values are uncertain are read as any other. `chooser` leaves out more of them.
     """
     connect_s3a(spark, location)
     files = list(files)
@@ -65,10 +69,12 @@ def read_base_files(
             partition: [texts[position] for position in order]
             for partition, texts in certain.items()
         }
-        frames.append(_frame(spark, location, by_partition, values, columns, schema))
+        frames.append(_frame(spark, location, by_partition, values, columns, schema, chooser))
     if uncertain:
         no_values: dict[str, Sequence[str | None]] = dict.fromkeys(uncertain, ())
-        frames.append(_frame(spark, location, by_partition, no_values, T.StructType(), schema))
+        frames.append(
+            _frame(spark, location, by_partition, no_values, T.StructType(), schema, chooser)
+        )
     if not frames:
         return spark.createDataFrame([], schema)
     first, *others = [frame.select(*_quoted(schema)) for frame in frames]
@@ -84,6 +90,7 @@ def _frame(
     values: Mapping[str, Sequence[str | None]],
     partition_schema: T.StructType,
     schema: T.StructType,
+    chooser: FileChooser | None,
 ) -> DataFrame:
     """One native relation over the partitions that `values` names."""
     directories = [
@@ -103,8 +110,25 @@ def _frame(
         as_java_type(partition_schema.json()),
         as_java_type(schema.json()),
         java_map(jvm, location.hadoop_settings()),
+        *asked_of(spark, chooser),
     )
     return DataFrame(frame, spark)
+
+
+class FileChooser(Protocol):
+    """Says which files may hold rows. Java calls it while it plans a query."""
+
+    def apply(self, filters: str) -> str | None:
+        """The names of these files as JSON, None for all, by filters that `PlannedFilters` printed.
+        Raises nothing: Java would not say so."""
+
+
+def asked_of(spark: SparkSession, chooser: FileChooser | None) -> tuple[Any, Any]:
+    """What an index is given to ask: what prints filters, and whom it asks."""
+    if chooser is None:
+        return None, None
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    return compiled_relation(spark, "PlannedFilters"), chooser
 
 
 def compiled_relation(spark: SparkSession, name: str) -> Any:

@@ -24,9 +24,10 @@ from tideline.formats.row_filter import RowFilter
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
-from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.spark.arrow_types import arrow_to_spark, spark_to_arrow
-from tideline.spark.read.file_index import compiled_relation, java_map
+from tideline.spark.read.file_index import asked_of, compiled_relation, java_map
+from tideline.spark.read.slice_choice import SliceChoice
 from tideline.spark.task_errors import carried_errors
 from tideline.storage.location import StoreLocation
 
@@ -67,11 +68,12 @@ def read_file_slices(
     slices: Sequence[FileSlice],
     context: SliceContext,
     layout: PartitionLayout | None = None,
+    choice: SliceChoice | None = None,
 ) -> DataFrame:
     """The merged rows of the slices, with the columns of the context's full schema.
 
     With `layout` filters on partition columns leave slices out; slices of partitions whose values
-    are uncertain are always read.
+    are uncertain are always read. `choice` leaves out those without rows of a query.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for piece in slices:
@@ -80,10 +82,10 @@ def read_file_slices(
     values: dict[str, Sequence[str | None]] = dict(certain)
     frames = []
     if layout is not None and values:
-        frames.append(_frame(spark, location, by_partition, values, context, layout))
+        frames.append(_frame(spark, location, by_partition, values, context, layout, choice))
     if uncertain:
         values = dict.fromkeys(uncertain, ())
-        frames.append(_frame(spark, location, by_partition, values, context, None))
+        frames.append(_frame(spark, location, by_partition, values, context, None, choice))
     first, *others = frames
     for other in others:
         first = first.unionAll(other)
@@ -97,17 +99,20 @@ def _frame(
     values: dict[str, Sequence[str | None]],
     context: SliceContext,
     layout: PartitionLayout | None,
+    choice: SliceChoice | None,
 ) -> DataFrame:
     """One relation over the slices of the partitions that `values` names."""
     jvm: Any = spark._jvm
     as_java_type = jvm.org.apache.spark.sql.types.DataType.fromJson
     descriptors: dict[str, bytes] = {}
+    groups: dict[str, FileGroupId] = {}
     directories = []
     bytes_total = 0
     for partition, texts in values.items():
         names = []
         for piece in slices[partition]:
             name = f"slice-{len(descriptors)}"
+            groups[name] = piece.group
             descriptors[name] = pickle.dumps(SliceTask.of(piece, layout))
             names.append((name, 1))
             bytes_total += piece.size_bytes
@@ -121,6 +126,7 @@ def _frame(
         json.dumps(directories),
         as_java_type(known.json()),
         java_map(jvm, {}),
+        *asked_of(spark, None if choice is None else choice.of(groups, context.full_schema)),
     )
     frame = compiled_relation(spark, "FileSliceRelation").frame(
         spark._jsparkSession,

@@ -45,7 +45,7 @@ def find_rows(spark: SparkSession | None, table: HoodieTable, where: str | Colum
     is opened for the table."""
     spark = spark or spark_session(locations=[table.location])
     scan = plan_snapshot(table)
-    rows = execute_scan(spark, table, scan).filter(where)
+    rows = execute_scan(spark, table, scan.without_indexes()).filter(where)
     if table.config.populate_meta_fields:
         rows = rows.select(RECORD_KEY, PARTITION_PATH)
     return FoundRows(rows, scan.timeline)

@@ -8,6 +8,7 @@ that it selects.
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -40,8 +41,17 @@ _COMPARED: Mapping[type[Filter], Callable[[pc.Expression, Any], pc.Expression]] 
     LessThan: lambda column, value: column < value,
     LessThanOrEqual: lambda column, value: column <= value,
 }
+
+
+def beginning_with(column: pc.Expression, text: str) -> pc.Expression:
+    """That a text begins with another, in a form that bounds can contradict."""
+    found = pc.starts_with(column, text) & (column >= text)
+    least_after = _after_all_with(text)
+    return found if least_after is None else found & (column < least_after)
+
+
 _MATCHED: Mapping[type[Filter], Callable[..., pc.Expression]] = {
-    StringStartsWith: pc.starts_with,
+    StringStartsWith: beginning_with,
     StringEndsWith: pc.ends_with,
     StringContains: pc.match_substring,
 }
@@ -112,3 +122,13 @@ def _is_of(value: object, type_: pa.DataType) -> bool:
     if types.is_date32(type_):
         return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
     return False
+
+
+def _after_all_with(text: str) -> str | None:
+    """The least text after all that begin with this one, in the order of their bytes."""
+    shorter = text.rstrip(chr(sys.maxunicode))
+    if not shorter:
+        return None
+    following = ord(shorter[-1]) + 1
+    # No text has surrogates.
+    return shorter[:-1] + (chr(following) if not 0xD800 <= following < 0xE000 else "\ue000")
