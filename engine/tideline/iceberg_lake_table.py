@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from tideline.erasure.iceberg_rows import IcebergErasure
     from tideline.formats.row_dataset import RowDataset
+    from tideline.iceberg.read.changes import IcebergChangeFeed
     from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
 
@@ -162,6 +163,22 @@ class IcebergLakeTable(ReadableTable):
         from tideline.iceberg.read.listings import history_table
 
         return history_table(self.table.refresh())
+
+    def changes(self, after: Any, until: Any = None) -> IcebergChangeFeed:
+        """What snapshots after `after`, up to `until` or now, did to rows: inserted, updated,
+        deleted, with what updated and deleted rows were before, in Arrow, without Spark.
+
+        Each is the id of a snapshot, the name of a branch or tag, or a time; 0 is before the first
+        snapshot. Updates are seen where the table has identifier fields, or rows have ids (version
+        3). Begin after `.until` the next time. Raises ConfigError naming the earliest snapshot to
+        begin after where others have expired.
+        """
+        from tideline.iceberg.read.change_plan import ChangeRange
+        from tideline.iceberg.read.changes import IcebergChangeFeed
+
+        now_ms = self._clock.now_ms()
+        changes = ChangeRange.of(self.table.refresh(), after, until, now_ms=now_ms)
+        return IcebergChangeFeed.of(self.table.io, changes)
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""

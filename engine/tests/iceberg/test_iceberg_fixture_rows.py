@@ -89,9 +89,10 @@ def opened(name: str) -> tuple[TableMetadata, FileIO]:
     return metadata, FileIO(StoreLocation.of(str(table)), metadata.location)
 
 
-def rows_of(metadata: TableMetadata, io: FileIO) -> pa.Table:
+def rows_of(metadata: TableMetadata, io: FileIO, *, any_format: bool = False) -> pa.Table:
     layout = RowLayout.of(metadata)
-    reader, schema = FileRows(io, layout), stored_schema(layout.schema.fields)
+    reader = FileRows(io, layout, any_format=any_format)
+    schema = stored_schema(layout.schema.fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
         snapshot = metadata.snapshot()
@@ -134,7 +135,9 @@ def test_deleted_rows_stay_away(name: str, ids: list[int]) -> None:
     assert sorted(rows_of(*opened(name))["id"].to_pylist()) == ids
 
 
-def test_avro_data_files_are_refused_by_name() -> None:
+def test_avro_data_files_are_read_and_not_rewritten() -> None:
+    rows = rows_of(*opened(AVRO), any_format=True)
+    assert rows.to_pylist() == [{"a": "Hello World!"}]
     with pytest.raises(UnsupportedTableError, match=r"parquet.*\.avro.*AVRO"):
         rows_of(*opened(AVRO))
 

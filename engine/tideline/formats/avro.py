@@ -125,6 +125,26 @@ def decode_records(
     return found
 
 
+def decode_blocks(
+    schema: Mapping[str, Any],
+    blocks: Sequence[tuple[int, bytes]],
+    wanted: Mapping[str, Any],
+    *,
+    path: object = None,
+) -> list[Any]:
+    """The records of decompressed blocks, each with how many it holds, with the fields of the
+    schema `wanted`; others are stepped over. Raises CorruptTableError naming `path`."""
+    marker = bytes(16)
+    body = [MAGIC, _header(json.dumps(schema).encode()), marker]
+    for count, block in blocks:
+        body += [encode_long(count), encode_long(len(block)), block, marker]
+    with faults_named(_UNREADABLE, path=path, also=FASTAVRO_FAULTS):
+        found = list(fastavro.reader(BytesIO(b"".join(body)), fastavro.parse_schema(dict(wanted))))
+    if len(found) != sum(count for count, _ in blocks):
+        raise CorruptTableError(_UNREADABLE, path=path)
+    return found
+
+
 def decode_record(
     schema_json: str, datum: bytes, *, path: object = None, names_records: bool = False
 ) -> dict[str, Any]:

@@ -48,7 +48,6 @@ class AvroBlocks:
         codec = self.metadata.get("avro.codec", "null")
         body, position = self.body, self.blocks_at
         sync = body[position - SYNC_BYTES : position]
-        values_max = read_limits().values_max
         while position < len(body):
             with faults_named(_UNREADABLE, path=self.path):
                 count, position = read_long(body, position)
@@ -56,13 +55,19 @@ class AvroBlocks:
                 end = position + size
                 if count < 0 or size < 0 or body[end : end + SYNC_BYTES] != sync:
                     raise ValueError("a block does not end with the marker")
-            block = decompress_bounded(codec, body[position:end], path=self.path)
-            if count > len(block):
-                raise CorruptTableError(_UNREADABLE, path=self.path, value="records without bytes")
-            if len(block) > values_max:
-                _count_values(self.schema, block, count, values_max, self.path)
-            yield count, block
+            yield count, opened_block(self.schema, codec, count, body[position:end], self.path)
             position = end + SYNC_BYTES
+
+
+def opened_block(schema: Any, codec: str, count: int, stored: bytes, path: object) -> bytes:
+    """The decompressed bytes of a block of so many records. Raises as `AvroBlocks.blocks`."""
+    values_max = read_limits().values_max
+    block = decompress_bounded(codec, stored, path=path)
+    if count > len(block):
+        raise CorruptTableError(_UNREADABLE, path=path, value="records without bytes")
+    if len(block) > values_max:
+        _count_values(schema, block, count, values_max, path)
+    return block
 
 
 def open_blocks(body: bytes, *, path: object = None) -> AvroBlocks:

@@ -20,8 +20,9 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 from tideline.errors import ConfigError, ConflictError, TidelineError, UnsupportedTableError
+from tideline.formats.row_changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.hudi.read.arrow_scan import ArrowScan
-from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE, ChangeFeed
+from tideline.hudi.read.changes import ChangeFeed
 from tideline.hudi.read.incremental import effective_time, first_pending_write, plan_incremental
 from tideline.hudi.read.net_changes import NetChanges
 from tideline.hudi.read.point_in_time import BEGINNING

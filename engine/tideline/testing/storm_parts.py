@@ -22,7 +22,7 @@ from tideline.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
-from tideline.hudi.read.changes import CHANGE_TYPE
+from tideline.formats.row_changes import CHANGE_TYPE
 from tideline.hudi.read.incremental import effective_time
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.lake_table import LakeTable

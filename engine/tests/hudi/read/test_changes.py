@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.formats.row_changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.hudi.read.arrow_scan import ArrowScan
-from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE, ChangeFeed
+from tideline.hudi.read.changes import ChangeFeed
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType

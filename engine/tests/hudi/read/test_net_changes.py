@@ -8,9 +8,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from tideline.formats.row_changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.hudi.read import net_changes
 from tideline.hudi.read.arrow_scan import ArrowScan
-from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, ConflictError
+from tideline.formats.row_changes import CHANGE_TYPE
 from tideline.hudi.read.arrow_scan import ArrowScan
-from tideline.hudi.read.changes import CHANGE_TYPE
 from tideline.hudi.read.point_in_time import BEGINNING, Point, point_in_time
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.services.cleaning.config import CleaningConfig

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from tideline.hudi.read.changes import CHANGE_INSTANT, CHANGE_TYPE
+from tideline.formats.row_changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.hudi.read.point_in_time import BEGINNING
 from tideline.hudi.table.table_config import TableType
 from tideline.spark.read.data_source import register

@@ -8,26 +8,22 @@
 4. What left one file group and came to another in the same commit is an update: an overwrite, or a
    row that moved to another partition of a table whose keys are unique in all of it.
 
-Memory depends on a file group's rows and on what one commit changed. Names are those of Iceberg's
-changelog views and of Flink's row kinds.
+Memory depends on a file group's rows and on what one commit changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import Enum
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.errors import ConfigError
+from tideline.formats.row_changes import ChangeType, marked, schema_of_changes, updates
 from tideline.hudi.capabilities.guard import require_by_properties
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.index.uniqueness import global_index
-from tideline.hudi.read.arrow_scan import nullable
 from tideline.hudi.read.asked_range import AskedRange
 from tideline.hudi.read.change_plan import ChangePlan, CommitStep, plan_changes
 from tideline.hudi.read.partition_values import PartitionLayout
@@ -39,18 +35,6 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
-
-CHANGE_TYPE = "_change_type"
-CHANGE_INSTANT = "_change_instant"
-
-
-class ChangeType(Enum):
-    """What became of a row; an update is two rows, one after another."""
-
-    INSERT = "INSERT"
-    UPDATE_BEFORE = "UPDATE_BEFORE"
-    UPDATE_AFTER = "UPDATE_AFTER"
-    DELETE = "DELETE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +97,7 @@ class ChangeFeed:
             after = reader.rows(step.after.get(group), step.timeline_after)
             pieces = _split(before, after, str(time))
             if pieces.updated_after.num_rows:
-                yield self._pairs(pieces.updated_before, pieces.updated_after, time)
+                yield updates(pieces.updated_before, pieces.updated_after, str(time), self.schema)
             lost.append(pieces.lost)
             got.append(pieces.got)
         if lost:
@@ -126,42 +110,19 @@ class ChangeFeed:
         at = pc.index_in(keys_got, value_set=keys_lost)
         moved = pc.is_valid(at)
         if pc.any(moved).as_py():
-            yield self._pairs(lost.take(at.filter(moved)), got.filter(moved), time)
+            before, after = lost.take(at.filter(moved)), got.filter(moved)
+            yield updates(before, after, str(time), self.schema)
         inserted = got.filter(pc.invert(moved))
         if inserted.num_rows:
-            yield self._marked(inserted, ChangeType.INSERT, time)
+            yield marked(inserted, ChangeType.INSERT, str(time), self.schema)
         deleted = lost.filter(pc.invert(pc.is_in(keys_lost, value_set=keys_got)))
         if deleted.num_rows:
-            yield self._marked(deleted, ChangeType.DELETE, time)
-
-    def _pairs(self, before: pa.Table, after: pa.Table, time: InstantTime) -> pa.Table:
-        """What rows were, each followed by what it is."""
-        marked = pa.concat_tables(
-            [
-                self._marked(before, ChangeType.UPDATE_BEFORE, time),
-                self._marked(after, ChangeType.UPDATE_AFTER, time),
-            ]
-        )
-        count = after.num_rows
-        order = np.arange(2 * count).reshape(2, count).T.reshape(-1)
-        return marked.take(pa.array(order))
-
-    def _marked(self, rows: pa.Table, kind: ChangeType, time: InstantTime) -> pa.Table:
-        marks = [pa.repeat(text, rows.num_rows) for text in (kind.value, str(time))]
-        return pa.Table.from_arrays([*marks, *rows.columns], schema=self.schema)
+            yield marked(deleted, ChangeType.DELETE, str(time), self.schema)
 
 
 def change_schema(table: HoodieTable, columns: pa.Schema) -> pa.Schema:
     """What changes of rows with these columns have. Raises ConfigError when a name is taken."""
-    kinds = [pa.field(CHANGE_TYPE, pa.string(), False), pa.field(CHANGE_INSTANT, pa.string())]
-    clash = {CHANGE_TYPE, CHANGE_INSTANT} & set(columns.names)
-    if clash:
-        raise ConfigError(
-            "the table has a column with the name of one of a change",
-            table=table.uri,
-            value=", ".join(sorted(clash)),
-        )
-    return pa.schema([*kinds, *nullable(columns)])
+    return schema_of_changes(columns, table=table.uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.hudi.read.changes import CHANGE_TYPE, ChangeFeed, ChangeType, row_identity
+from tideline.formats.row_changes import CHANGE_TYPE, ChangeType
+from tideline.hudi.read.changes import ChangeFeed, row_identity
 from tideline.hudi.timeline.instant_time import InstantTime
 
 _FOLDED_AT_ROWS = 100_000

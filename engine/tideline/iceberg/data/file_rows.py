@@ -24,11 +24,18 @@ from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import arrow_type
+from tideline.iceberg.data.avro_source import AvroSource
 from tideline.iceberg.data.bounded_cache import BoundedCache
 from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
 from tideline.iceberg.data.equality_deletes import DeletedValues
 from tideline.iceberg.data.nested_column import ColumnPath, only_field
-from tideline.iceberg.data.parquet_rows import FilePart, ParquetSource, PositionedRows
+from tideline.iceberg.data.orc_source import OrcSource
+from tideline.iceberg.data.parquet_rows import (
+    DataSource,
+    FilePart,
+    ParquetSource,
+    PositionedRows,
+)
 from tideline.iceberg.data.position_deletes import (
     DELETE_FIELDS,
     deleted_rows,
@@ -43,6 +50,7 @@ from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 
+_ONLY_PARQUET = "only parquet files can be rewritten"
 _POSITIONS_BYTES_MAX = 128 * 1024 * 1024
 _VALUES_BYTES_MAX = 64 * 1024 * 1024
 
@@ -50,11 +58,20 @@ _VALUES_BYTES_MAX = 64 * 1024 * 1024
 class FileRows:
     """Reads data files of one table; the delete files it has read serve later ones too.
 
-    `row_filter` says which row groups `batches` may leave out.
+    `row_filter` says which row groups `batches` may leave out. Files that are not Parquet are read
+    if `any_format`: what rewrites files leaves them alone.
     """
 
-    def __init__(self, io: FileIO, layout: RowLayout, row_filter: RowFilter | None = None) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        layout: RowLayout,
+        row_filter: RowFilter | None = None,
+        *,
+        any_format: bool = False,
+    ) -> None:
         self._io = io
+        self._any_format = any_format
         self._layout = layout
         self._row_filter = row_filter
         self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_POSITIONS_BYTES_MAX)
@@ -68,15 +85,13 @@ class FileRows:
         Raises CorruptTableError, UnsupportedTableError, ObjectNotFoundError,
         StorageUnavailableError.
         """
-        deleted = self.deleted_positions(task)
-        comparisons, hidden = self._comparisons(task)
-        wanted = (*self._layout.fields, *hidden)
+        hidden: list[NestedField] = []
+        deletes = self._deletes(task, hidden)
         visible = list(range(len(self._layout.fields)))
-        for found in self._source(task.data_file).batches(wanted, part, self._row_filter):
-            live = live_rows(deleted, found.first, found.rows.num_rows)
-            for comparison in comparisons:
-                others = comparison.live_rows(found.rows)
-                live = others if live is None else live & others
+        for found in self._source(task.data_file).batches(
+            (*self._layout.fields, *hidden), part, self._row_filter
+        ):
+            live = deletes.live_rows(found)
             rows = self._with_lineage(task, found)
             if hidden:
                 rows = rows.select(visible)
@@ -84,6 +99,24 @@ class FileRows:
                 rows = rows.filter(pa.array(live))
             if rows.num_rows:
                 yield rows
+
+    def differences(
+        self, before: FileScanTask, after: FileScanTask
+    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """The rows of a data file that only the deletes of `after` delete, and those that only
+        these of `before` do. Raises what `batches` raises."""
+        hidden: list[NestedField] = []
+        deletes = [self._deletes(task, hidden) for task in (before, after)]
+        visible = list(range(len(self._layout.fields)))
+        for found in self._source(after.data_file).batches((*self._layout.fields, *hidden)):
+            count = found.rows.num_rows
+            had, has = (
+                np.ones(count, np.bool_) if live is None else live
+                for live in (item.live_rows(found) for item in deletes)
+            )
+            rows = self._with_lineage(after, found).select(visible)
+            if (had != has).any():
+                yield rows.filter(pa.array(had & ~has)), rows.filter(pa.array(has & ~had))
 
     def deleted_positions(self, task: FileScanTask) -> Positions:
         """The rows of a data file that position deletes delete. Raises what `batches` raises."""
@@ -105,20 +138,21 @@ class FileRows:
         """These columns of the rows that a position delete file keeps."""
         return deleted_rows(self._source(file), fields)
 
-    def _source(self, file: DataFile) -> ParquetSource:
-        if file.file_format != "PARQUET":
-            raise UnsupportedTableError(
-                "only parquet files can be rewritten", path=file.file_path, value=file.file_format
-            )
+    def _source(self, file: DataFile) -> DataSource:
         if file.key_metadata is not None:
-            raise UnsupportedTableError("encrypted files cannot be rewritten", path=file.file_path)
-        return ParquetSource(
-            self._io,
-            file.file_path,
-            file.file_size_bytes,
-            self._layout.mapping,
-            self._layout.constants(file),
-        )
+            raise UnsupportedTableError("encrypted files are not read", path=file.file_path)
+        mapping, constants = self._layout.mapping, self._layout.constants(file)
+        match file.file_format:
+            case "PARQUET":
+                return ParquetSource(
+                    self._io, file.file_path, file.file_size_bytes, mapping, constants
+                )
+            case "ORC" if self._any_format:
+                return OrcSource(self._io, file.file_path, mapping, constants)
+            case "AVRO" if self._any_format:
+                return AvroSource(self._io, file.file_path, mapping, constants)
+        what = "no files of this format are read" if self._any_format else _ONLY_PARQUET
+        raise UnsupportedTableError(what, path=file.file_path, value=file.file_format)
 
     def _with_lineage(self, task: FileScanTask, found: PositionedRows) -> pa.RecordBatch:
         first_id = task.data_file.first_row_id
@@ -155,20 +189,20 @@ class FileRows:
             content = store.get_range(stored, offset=offset, length=length)
         return decode_deletion_vector(content, path=file.file_path)
 
-    def _comparisons(self, task: FileScanTask) -> tuple[list[_Comparison], list[NestedField]]:
-        """What to compare, and the columns to read for it beyond the layout's."""
+    def _deletes(self, task: FileScanTask, hidden: list[NestedField]) -> _Deletes:
+        """What deletes rows of a data file; columns to read for it beyond the layout's and those
+        that are `hidden` already are added to these."""
         by_fields: dict[tuple[int, ...], list[DataFile]] = {}
         for file in task.equality_deletes:
             if not file.equality_ids:
                 raise CorruptTableError("equality deletes name no fields", path=file.file_path)
             by_fields.setdefault(tuple(sorted(file.equality_ids)), []).append(file)
-        hidden: list[NestedField] = []
         comparisons = []
         for ids, files in by_fields.items():
             columns = [self._compared(number, hidden, files[0]) for number in ids]
             paths = [path for path, _ in columns]
             comparisons.append(_Comparison(paths, self._deleted_values(files, columns)))
-        return comparisons, hidden
+        return _Deletes(self.deleted_positions(task), comparisons)
 
     def _compared(
         self, number: int, hidden: list[NestedField], file: DataFile
@@ -221,6 +255,22 @@ class FileRows:
             return columns, sum(column.nbytes for column in columns)
 
         return self._columns.get((tuple(paths), file.file_path), load)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletes:
+    """The rows of one data file that are deleted."""
+
+    positions: Positions
+    comparisons: Sequence[_Comparison]
+
+    def live_rows(self, found: PositionedRows) -> Any | None:
+        """Which rows are not, as booleans of numpy; None when all live."""
+        live = live_rows(self.positions, found.first, found.rows.num_rows)
+        for comparison in self.comparisons:
+            others = comparison.live_rows(found.rows)
+            live = others if live is None else live & others
+        return live
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from tideline.errors import UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import FIELD_ID, field_id
 
 
@@ -40,6 +41,20 @@ def parse_name_mapping(content: Sequence[Mapping[str, Any]]) -> tuple[MappedFiel
     return tuple(MappedField.parse(item) for item in content)
 
 
+def schema_with_ids(
+    schema: pa.Schema, mapping: Sequence[MappedField] | None, *, path: str
+) -> pa.Schema:
+    """A file's schema with its own ids, or else those of a mapping. Raises UnsupportedTableError
+    where there are neither."""
+    if has_field_ids(schema):
+        return schema
+    if mapping is None:
+        raise UnsupportedTableError(
+            "a data file has no field ids and the table no schema.name-mapping.default", path=path
+        )
+    return with_mapped_ids(schema, mapping)
+
+
 def has_field_ids(schema: pa.Schema) -> bool:
     """Whether any column of a file has an id."""
     return any(field_id(field) is not None for field in _all_fields(schema))
@@ -60,7 +75,7 @@ def _with_id(field: pa.Field, found: MappedField) -> pa.Field:
     if types.is_struct(kind):
         kind = pa.struct([_mapped(child, found.fields) for child in kind])
     elif types.is_list(kind) or types.is_large_list(kind):
-        kind = pa.list_(_renamed(kind.value_field, "element", found.fields))
+        kind = pa.list_(_element(kind.value_field, found.fields))
     elif types.is_map(kind):
         kind = pa.map_(
             _renamed(kind.key_field, "key", found.fields),
@@ -68,6 +83,14 @@ def _with_id(field: pa.Field, found: MappedField) -> pa.Field:
         )
     metadata = {} if found.field_id is None else {FIELD_ID: str(found.field_id).encode()}
     return pa.field(field.name, kind, field.nullable, metadata)
+
+
+def _element(child: pa.Field, mapping: Sequence[MappedField]) -> pa.Field:
+    """An element of a list; Avro has maps as lists of keys and values."""
+    names = {name for item in mapping for name in item.names}
+    if "element" not in names and types.is_struct(child.type) and {"key", "value"} <= names:
+        return child.with_type(pa.struct([_mapped(part, mapping) for part in child.type]))
+    return _renamed(child, "element", mapping)
 
 
 def _renamed(child: pa.Field, role: str, mapping: Sequence[MappedField]) -> pa.Field:

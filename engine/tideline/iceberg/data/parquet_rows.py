@@ -7,7 +7,7 @@ large one through a seekable stream.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.row_filter import RowFilter
 from tideline.formats.row_group_statistics import has_trusted_statistics, known_of, whole_columns
 from tideline.iceberg.data.arrow_schema import arrow_type, field_id
-from tideline.iceberg.data.name_mapping import MappedField, has_field_ids, with_mapped_ids
+from tideline.iceberg.data.name_mapping import MappedField, schema_with_ids
 from tideline.iceberg.data.projection import Projection
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.table.file_io import FileIO
@@ -36,6 +36,19 @@ class PositionedRows:
 
     rows: pa.RecordBatch
     first: int
+
+
+class DataSource(Protocol):
+    """A file of a table in one of the formats that are read."""
+
+    def batches(
+        self,
+        wanted: Sequence[NestedField],
+        part: FilePart | None = None,
+        row_filter: RowFilter | None = None,
+    ) -> Iterator[PositionedRows]:
+        """The rows of a part of the file, or of all of it; those that a filter does not select may
+        be left out."""
 
 
 class FilePart(Protocol):
@@ -88,19 +101,8 @@ class ParquetSource:
         Raises CorruptTableError for a file that is broken, UnsupportedTableError for one without
         field ids in a table without a name mapping, StorageUnavailableError, ObjectNotFoundError.
         """
-        try:
-            with closing(self._open()) as file:
-                yield from self._read(file, wanted, part, row_filter)
-        except MemoryError:
-            raise
-        except pa.ArrowNotImplementedError as error:
-            raise UnsupportedTableError(f"a data file uses {error}", path=self.uri) from error
-        except (pa.ArrowException, OSError) as error:
-            # What Arrow itself finds wrong with a file's bytes has no number of the system's.
-            if getattr(error, "errno", None) is not None:
-                message = f"a data file could not be read: {error}"
-                raise StorageUnavailableError(message, path=self.uri) from error
-            raise CorruptTableError(f"a data file is broken: {error}", path=self.uri) from error
+        with faults_of_file(self.uri), closing(self._open()) as file:
+            yield from self._read(file, wanted, part, row_filter)
 
     def _open(self) -> pq.ParquetFile:
         local = self.io.local_path(self.uri)
@@ -125,7 +127,7 @@ class ParquetSource:
         part: FilePart | None,
         row_filter: RowFilter | None,
     ) -> Iterator[PositionedRows]:
-        schema = self._schema(file)
+        schema = schema_with_ids(file.schema_arrow, self.mapping, path=self.uri)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
         names = [schema.field(number).name for number in projection.sources]
         filtered = (
@@ -164,16 +166,23 @@ class ParquetSource:
             yield PositionedRows(projection.rows(columns, batch.num_rows), first)
             first += batch.num_rows
 
-    def _schema(self, file: pq.ParquetFile) -> pa.Schema:
-        schema = file.schema_arrow
-        if has_field_ids(schema):
-            return schema
-        if self.mapping is None:
-            raise UnsupportedTableError(
-                "a data file has no field ids and the table no schema.name-mapping.default",
-                path=self.uri,
-            )
-        return with_mapped_ids(schema, self.mapping)
+
+@contextmanager
+def faults_of_file(uri: str) -> Iterator[None]:
+    """Raises CorruptTableError for a file that is broken, UnsupportedTableError for one that uses
+    what Arrow does not read, StorageUnavailableError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedTableError(f"a data file uses {error}", path=uri) from error
+    except (pa.ArrowException, OSError) as error:
+        # What Arrow itself finds wrong with a file's bytes has no number of the system's.
+        if getattr(error, "errno", None) is not None:
+            message = f"a data file could not be read: {error}"
+            raise StorageUnavailableError(message, path=uri) from error
+        raise CorruptTableError(f"a data file is broken: {error}", path=uri) from error
 
 
 def _filtered(

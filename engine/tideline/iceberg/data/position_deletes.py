@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.data.deletion_vector import Positions
-from tideline.iceberg.data.parquet_rows import ParquetSource
+from tideline.iceberg.data.parquet_rows import DataSource
 from tideline.iceberg.metadata.field_type import NestedField, Primitive, StructType
 
 FILE_PATH = NestedField(2147483546, "file_path", Primitive("string"), True)
@@ -43,10 +43,10 @@ def positions_by_path(batches: Iterable[pa.RecordBatch], *, path: str) -> Mappin
     return {name: merged(parts) for name, parts in found.items()}
 
 
-def deleted_rows(source: ParquetSource, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
+def deleted_rows(source: DataSource, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
     """These fields of the rows that a delete file keeps next to their positions, where it does.
 
-    Raises as `ParquetSource.batches`.
+    Raises as `DataSource.batches`.
     """
     row = NestedField(ROW_FIELD_ID, "row", StructType(tuple(fields)))
     for found in source.batches((row,)):

@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
@@ -124,6 +125,12 @@ class _Matcher:
                     self._typed(wanted.key, found.key_type, 0, f"{name}.key"),
                     self._typed(wanted.value, found.item_type, 1, f"{name}.value"),
                 )
+            case MapType() if _is_list_of_pairs(found):
+                key, value = found.value_type
+                children = (
+                    self._typed(wanted.key, key.type, 0, f"{name}.key"),
+                    self._typed(wanted.value, value.type, 1, f"{name}.value"),
+                )
             case StructType() | ListType() | MapType():
                 raise self._mismatch(name, found, target)
             case _:
@@ -181,10 +188,23 @@ def _projected(step: _Step, column: Any) -> pa.Array:
         values = _taken(step.children[0], {0: column.values}, len(column.values))
         return list_array(column, values, kind)
     if types.is_map(kind):
-        parts = {0: column.keys, 1: column.items}
-        keys, items = (_taken(child, parts, len(column.keys)) for child in step.children)
+        pairs = _pairs(column)
+        keys, items = (_taken(child, pairs, len(pairs[0])) for child in step.children)
         return map_array(column, keys, items, kind)
     return _promoted(column, kind)
+
+
+def _is_list_of_pairs(kind: pa.DataType) -> bool:
+    """As Avro has maps."""
+    return bool(
+        types.is_list(kind) and types.is_struct(kind.value_type) and kind.value_type.num_fields == 2
+    )
+
+
+def _pairs(column: Any) -> Mapping[int, pa.Array]:
+    if types.is_map(column.type):
+        return {0: column.keys, 1: column.items}
+    return {0: column.values.field(0), 1: column.values.field(1)}
 
 
 def _promoted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -193,6 +213,11 @@ def _promoted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if types.is_timestamp(column.type) and types.is_timestamp(wanted):
         # The zone is a label: the numbers count from the epoch in UTC with and without it.
         column = column.view(pa.timestamp(column.type.unit, wanted.tz))
+        if (column.type.unit, wanted.unit) == ("ns", "us"):
+            # Other writers' nanoseconds are cut, as Iceberg's own readers do.
+            column = pc.floor_temporal(column, 1, unit="microsecond")
+    if types.is_time64(wanted) and types.is_int64(column.type):
+        return column.view(wanted)
     return column.cast(wanted)
 
 
@@ -215,7 +240,11 @@ def _becomes(found: pa.DataType, wanted: pa.DataType) -> bool:
         is_day = types.is_date32(found) and wanted.tz is None
         return bool(types.is_timestamp(found) or is_day)
     if types.is_time(wanted):
-        return bool(types.is_time(found))
+        # ORC has no type for it.
+        return bool(types.is_time(found) or types.is_int64(found))
+    if types.is_fixed_size_binary(wanted):
+        # Nor one of fixed length.
+        return bool(types.is_binary(found))
     return _is_bytes(wanted) and _is_bytes(found)
 
 

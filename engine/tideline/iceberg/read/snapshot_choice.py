@@ -61,8 +61,8 @@ def named_snapshot(metadata: TableMetadata, given: Any, *, now_ms: int) -> Snaps
     found = None if number is None else metadata.snapshot(number)
     if found is not None:
         return found
-    moment = None if number is not None and not isinstance(given, str) else _moment(given)
-    if moment is None:
+    moment_ms = time_asked(metadata, given)
+    if moment_ms is None:
         names = ", ".join(sorted(metadata.refs)) or "none"
         raise ConfigError(
             "the table keeps no such snapshot, has no such branch or tag, and this is no time such "
@@ -70,7 +70,18 @@ def named_snapshot(metadata: TableMetadata, given: Any, *, now_ms: int) -> Snaps
             table=metadata.location,
             value=given,
         )
-    return _at(metadata, round(moment.timestamp() * 1000), given, now_ms)
+    return _at(metadata, moment_ms, given, now_ms)
+
+
+def time_asked(metadata: TableMetadata, given: Any) -> int | None:
+    """The time that something means, in milliseconds since 1970; None for what is another name or
+    id, or neither."""
+    is_name = isinstance(given, str) and given in metadata.refs
+    number = _whole_number(given)
+    if is_name or (number is not None and metadata.snapshot(number) is not None):
+        return None
+    moment = None if number is not None and not isinstance(given, str) else _moment(given)
+    return None if moment is None else round(moment.timestamp() * 1000)
 
 
 def time_text(timestamp_ms: int) -> str:

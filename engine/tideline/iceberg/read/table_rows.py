@@ -91,7 +91,7 @@ def _count(io: FileIO, choice: SnapshotChoice) -> int:
     """The rows, by the manifests' counts; of files with deletes the columns that these compare are
     read."""
     first = {field.name for field in choice.metadata.schema().fields[:1]}
-    reader = FileRows(io, projected(RowLayout.of(choice.metadata), first))
+    reader = FileRows(io, projected(RowLayout.of(choice.metadata), first), any_format=True)
     return sum(
         sum(batch.num_rows for batch in reader.batches(task))
         if task.deletes
@@ -109,7 +109,7 @@ def _rows(
 ) -> Generator[pa.RecordBatch]:
     asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
     metadata = choice.metadata
-    reader = FileRows(io, projected(RowLayout.of(metadata), asked), row_filter)
+    reader = FileRows(io, projected(RowLayout.of(metadata), asked), row_filter, any_format=True)
     pruning = None if row_filter is None else ConditionPruning(row_filter, metadata)
     read = _selected(reader, chosen, row_filter)
     with missing_files_named(io):

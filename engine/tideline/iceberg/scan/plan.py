@@ -98,15 +98,16 @@ def _tasks(
             nans = (entry.data_file.nan_value_counts or {}) if with_nan_counts else {}
             # Most files have none: they share one mapping.
             shared = counts.setdefault(frozenset(nans.items()), nans)
-            yield _task(entry, index, metadata, shared or None)
+            yield scan_task(entry, index, metadata, shared or None)
 
 
-def _task(
+def scan_task(
     entry: ManifestEntry,
     index: DeleteIndex,
     metadata: TableMetadata,
-    nan_value_counts: Mapping[int, int] | None,
+    nan_value_counts: Mapping[int, int] | None = None,
 ) -> FileScanTask:
+    """A live data file with the deletes that apply to it. Raises CorruptTableError."""
     file, sequence_number = entry.data_file, entry.sequence_number
     if sequence_number is None:
         message = "a live file has no sequence number, and inherits none"
