@@ -4,14 +4,17 @@ of every snapshot, branch and tag, and a filter gives what filtering all rows gi
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tideline
+from tideline.formats.row_changes import CHANGE_INSTANT, CHANGE_TYPE
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.testing.iceberg_peer import IcebergPeer
@@ -120,6 +123,17 @@ def texts(rows: pa.Table) -> list[str]:
     return sorted(repr(row) for row in rows.cast(pa.schema(zoned)).to_pylist())
 
 
+def replayed(changed: pa.Table) -> Counter[str]:
+    """What changes from the beginning on come down to."""
+    kinds = changed[CHANGE_TYPE]
+    rows = changed.drop_columns([CHANGE_TYPE, CHANGE_INSTANT])
+    added = pc.is_in(kinds, value_set=pa.array(["INSERT", "UPDATE_AFTER"]))
+    found = Counter(texts(rows.filter(added)))
+    found.subtract(texts(rows.filter(pc.invert(added))))
+    assert min(found.values()) >= 0
+    return +found
+
+
 def _utc(kind: pa.DataType) -> pa.DataType:
     is_zoned = pa.types.is_timestamp(kind) and kind.tz is not None
     return pa.timestamp("us", "UTC") if is_zoned else kind
@@ -156,6 +170,8 @@ def test_every_state_has_the_rows_that_spark_finds(
         number = snapshot.snapshot_id
         then = table.sql(f"version as of {number}")
         assert texts(ours.to_arrow(as_of=number)) == texts(then), snapshot
+        changed = ours.changes(0, number).read_all()
+        assert replayed(changed) == Counter(texts(ours.to_arrow(as_of=number))), snapshot
     for ref in ("first", "audit", "main"):
         assert texts(ours.to_arrow(as_of=ref)) == texts(table.sql(f"version as of '{ref}'")), ref
     check_filters(ours, everything)
