@@ -15,6 +15,7 @@ import pytest
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
+from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres import connection as connections
 from tideline.ingest.sources.postgres import server as servers
 from tideline.ingest.sources.source import Lost, Reach
@@ -219,7 +220,7 @@ def test_a_slot_in_use_is_waited_for_and_then_named(
     postgres.execute(ORDERS)
     found = feed(tmp_path, postgres)
     found.drain()
-    monkeypatch.setattr(servers, "_BUSY_S", 0.3)
+    monkeypatch.setattr(aheads, "_BUSY_S", 0.3)
     reader = psycopg.connect(f"{postgres.uri}?replication=database", autocommit=True)
     reader.pgconn.send_query(
         f"START_REPLICATION SLOT {postgres.slot} LOGICAL 0/0 "
@@ -230,7 +231,7 @@ def test_a_slot_in_use_is_waited_for_and_then_named(
             found.look()
     finally:
         reader.close()
-    monkeypatch.setattr(servers, "_BUSY_S", 20.0)
+    monkeypatch.setattr(aheads, "_BUSY_S", 20.0)
     found.look()
 
 

@@ -57,7 +57,8 @@ class Run:
 
 @dataclass(slots=True)
 class Changes:
-    """What messages say of the table of this number, behind `after`."""
+    """What messages say of the table of this number, behind `after`: how many there are, and where
+    the last transaction `ended`."""
 
     uri: str
     oid: int
@@ -70,6 +71,8 @@ class Changes:
     xids: set[int] = field(default_factory=set)
     count: int = 0
     size_bytes: int = 0
+    messages: int = 0
+    ended: int = 0
     unchanged: list[tuple[Run, int]] = field(default_factory=list)
     is_truncated: bool = False
     _last: dict[tuple[Value | Unchanged, ...], Row] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class Changes:
     def read(self, messages: Iterable[bytes]) -> None:
         """Raises ConfigError for what cannot be taken in."""
         for data in messages:
+            self.messages += 1
             message = decode_message(data)
             if isinstance(message, Change):
                 if message.oid == self.oid and self._is_new:
@@ -98,7 +102,7 @@ class Changes:
                 if self.oid in message.oids and self._is_new:
                     self._truncate()
             elif isinstance(message, Commit):
-                self._is_new = False
+                self._is_new, self.ended = False, message.end_lsn
 
     def _note_size(self, size_bytes: int) -> None:
         self.count += 1

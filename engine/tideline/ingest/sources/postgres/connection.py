@@ -32,6 +32,8 @@ SETTINGS = (
     "set extra_float_digits = 1",
     "set standard_conforming_strings = on",
     "set search_path = pg_catalog",
+    # Policies for people's statements do not end these.
+    "set statement_timeout = 0",
     # A process that died holds its slot no longer than that.
     "set client_connection_check_interval = '1s'",
 )

@@ -10,7 +10,7 @@ from tideline.ingest.column_type import Column, columns_object, read_columns
 from tideline.ingest.location import Location
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.credentials import CONNECTION
-from tideline.ingest.sources.postgres.look import PostgresLook
+from tideline.ingest.sources.postgres.look import STEP_BYTES, PostgresLook
 from tideline.ingest.sources.postgres.position import KIND, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import PostgresRange
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
@@ -44,6 +44,7 @@ class DeclaredPostgres:
     on_truncate: OnTruncate = OnTruncate.FAIL
     changes_max: int = CHANGES_MAX
     set_aside: Location | None = None
+    step_bytes: int = STEP_BYTES
 
     @property
     def schema_and_name(self) -> tuple[str, str]:
@@ -116,6 +117,7 @@ class DeclaredPostgres:
             "connection": self.connection,
             "onTruncate": self.on_truncate.value,
             "changesMax": self.changes_max,
+            "stepBytes": self.step_bytes,
             "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
         }
 
@@ -130,5 +132,6 @@ class DeclaredPostgres:
             connection=str(content["connection"]),
             on_truncate=OnTruncate(content["onTruncate"]),
             changes_max=int(content["changesMax"]),
+            step_bytes=int(content.get("stepBytes", STEP_BYTES)),
             set_aside=Location.from_json_object(set_aside) if set_aside else None,
         )

@@ -8,7 +8,8 @@
    in their order, so that a row ends as the log has it. Rows that were deleted since are deleted:
    nothing is copied once the log is read.
 4. A range of the log ends with a transaction. Where there is nothing for this table in much log, a
-   range without rows lets the slot move on, and the server remove it.
+   range without rows lets the slot move on, and the server remove it. Where a look has no time to
+   see what there is, the range is `unseen`: what reads it ends it where there are enough changes.
 5. A table that has rows is copied again by 1 to 3, whatever was lost: first the position says so,
    and where the log was by then. All that is in the log before is in the copy, once transactions
    are over that were open. Behind the copy rows are deleted that it did not write: the source had
@@ -39,8 +40,8 @@ _AGAIN = (
     "what was deleted meanwhile cannot be known: have the table copied again with tideline resync, "
     "or a higher number in spec.resync"
 )
-IDLE_BYTES_MAX = 64 << 20
-"""How much log without a change of this table is kept."""
+STEP_BYTES = 64 << 20
+"""How much log is looked through at first, and kept without a change of this table."""
 _RETAINED_BYTES_NOTED = 1 << 30
 _BUSY_MS = 2_000
 """After which a slot that somebody reads is looked at again."""
@@ -50,23 +51,29 @@ _BUSY_MS = 2_000
 class Slot:
     """A slot as the server has it. `confirmed` is where it begins to give changes; the server keeps
     `retained_bytes` of log for it, and `safe_bytes` more before it gives it up, None where it never
-    does. While it `is_active` somebody reads it, and nobody else can."""
+    does. It gives one up once it `is_unreserved` and the log is removed next. While it `is_active`
+    somebody reads it, and nobody else can. The server decodes its log from `restart` on."""
 
     confirmed: int
     is_lost: bool = False
     retained_bytes: int = 0
     safe_bytes: int | None = None
     is_active: bool = False
+    is_unreserved: bool = False
+    restart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """The next transactions in the log: where they end, None where there are none, how many changes
-    they have, and whether they are all."""
+    they have, and whether they are all. No others are up to `seen_to`. The first changes of them
+    were committed at `oldest_ms`."""
 
     until: int | None = None
     changes: int = 0
     is_all: bool = True
+    seen_to: int = 0
+    oldest_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class PostgresLook:
     flushed: int = 0
     keys: Keys | None = None
     ahead: Ahead | None = None
+    step_bytes: int = STEP_BYTES
 
     @property
     def is_whole(self) -> bool:
@@ -205,12 +213,21 @@ class PostgresLook:
             return PostgresRange(self.origin, known.lsn, again=Again.SWEEP, since=known.again.since)
         if self.ahead is None or known.lsn is None:
             return None
-        until = self.ahead.until
-        if until is None and self.flushed - known.lsn > IDLE_BYTES_MAX:
-            until = self.flushed
-        if until is None or until <= known.lsn:
+        if self.ahead.until is not None:
+            return PostgresRange(self.origin, known.lsn, self.ahead.until)
+        if self.slot.confirmed < known.lsn:
+            # The slot moves first, and what is in the table is not decoded again.
             return None
-        return PostgresRange(self.origin, known.lsn, until)
+        if self.ahead.seen_to - known.lsn > self.step_bytes or (
+            not self.ahead.is_all and self.ahead.seen_to > known.lsn
+        ):
+            return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
+        if self.ahead.is_all or self.flushed <= known.lsn:
+            return None
+        # So much more that the same log is not decoded for many steps.
+        more = max(self.step_bytes, known.lsn - self.slot.restart)
+        until = min(self.flushed, known.lsn + more)
+        return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
 
     def _lost(self, known: PostgresPosition | None) -> Lost | None:
         if known is None:

@@ -4,7 +4,7 @@ of the log; and the begin and the end of a copy into a table that has rows."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -39,7 +39,9 @@ class Keys:
 class PostgresRange:
     """`lsn` is where the log was read to before it; None where the slot is to be made.
 
-    `until` is where a span of the log ends: the end of a transaction. `keys` is a span of a copy.
+    `until` is where a span of the log ends: with a transaction, or anywhere behind the last one.
+    One that `is_unseen` may have more changes than a commit takes in: then it ends earlier. `keys`
+    is a span of a copy.
     A step of a copy `again` is of rows last written at the instant `since` or before, which is read
     as it begins; its last one `is_whole`.
     """
@@ -51,6 +53,7 @@ class PostgresRange:
     again: Again | None = None
     since: str = ""
     is_whole: bool = False
+    is_unseen: bool = False
 
     @property
     def name(self) -> str:
@@ -92,19 +95,21 @@ class PostgresRange:
             "until": None if self.until is None else lsn_text(self.until),
             "keys": None if self.keys is None else [self.keys.after, self.keys.until],
             **({} if self.again is None else {"again": [self.again.value, self.since]}),
+            **({"isUnseen": True} if self.is_unseen else {}),
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> PostgresRange:
         origin, lsn, until, keys = (content[name] for name in ("origin", "lsn", "until", "keys"))
         again = content.get("again")
-        return cls(
+        found = cls(
             None if origin is None else Origin.from_stored(origin),
             None if lsn is None else parse_lsn(lsn),
             None if until is None else parse_lsn(until),
             None if keys is None else Keys(_key(keys[0]), keys[1] and _key(keys[1])),
             *((Again(again[0]), str(again[1])) if again else ()),
         )
+        return replace(found, is_unseen=bool(content.get("isUnseen")))
 
 
 def postgres_range_of(planned: Range) -> PostgresRange:

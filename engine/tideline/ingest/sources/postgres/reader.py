@@ -167,14 +167,22 @@ class PostgresSource:
             declared.on_truncate,
             bytes_max,
         )
-        changes.read(read_log(declared, wanted.until))
+        taken = None
+        if wanted.is_unseen:
+            # Nothing that is in the table counts.
+            advance_slot(declared, wanted.lsn)
+            changes.read(read_log(declared, wanted.until, declared.changes_max))
+            if changes.messages >= declared.changes_max:
+                taken = replace(wanted, until=min(wanted.until, changes.ended))
+        else:
+            changes.read(read_log(declared, wanted.until))
         if changes.unchanged:
             _fill_unchanged(declared, changes, batch.schema.names)
         for run in changes.runs:
             batch.add(texts_of_rows(run.columns, run.written), run.written_order)
             batch.add(texts_of_rows(run.columns, run.deleted), run.deleted_order, is_delete=True)
         rows = batch.rows(changes.count, changes.size_bytes)
-        return replace(rows, replaces_all=changes.is_truncated)
+        return replace(rows, replaces_all=changes.is_truncated, taken=taken)
 
 
 @dataclass(slots=True)
@@ -343,6 +351,8 @@ def _fill_unchanged(
 
 def _file_name(taken: PostgresRange) -> str:
     if taken.until is not None:
-        return f"{taken.until:016x}.jsonl"
+        # One that is unseen may be followed by another up to the same place.
+        start = f"{taken.lsn:016x}-" if taken.is_unseen else ""
+        return f"{start}{taken.until:016x}.jsonl"
     name = blake2b(taken.name.encode(), digest_size=8).hexdigest()
     return f"copy-{name}.jsonl"

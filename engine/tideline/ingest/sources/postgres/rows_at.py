@@ -34,12 +34,12 @@ from tideline.ingest.sources.postgres.reader import columns_of, texts_of_csv
 from tideline.ingest.sources.postgres.seen import Seen
 from tideline.ingest.sources.postgres.server import (
     ServerTable,
+    find_slot,
     find_table,
-    one,
-    quoted,
     read_log,
     wait_for_commits,
 )
+from tideline.ingest.sources.postgres.sql import one, quoted
 from tideline.ingest.sources.postgres.text_values import read_values
 from tideline.ingest.sources.source import Declared, Position, Shape
 
@@ -63,7 +63,6 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
     with connected(declared) as connection:
         # Policies for people's transactions do not end this one.
         connection.execute("set idle_in_transaction_session_timeout = 0")
-        connection.execute("set statement_timeout = 0")
         # What the position has is seen.
         wait_for_commits(declared, connection)
         connection.execute("begin isolation level repeatable read read only")
@@ -75,7 +74,10 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
             return
         changes = FirstChanges(declared.uri, table.origin.table, position.lsn, seen, shape)
         changes.read(read_log(declared, _flushed_behind(declared)))
-        if _slot_position(declared, connection) > position.lsn:
+        slot = find_slot(declared, connection)
+        if slot is None or slot.is_lost:
+            raise StorageUnavailableError(f"slot {declared.slot} is gone", path=declared.uri)
+        if slot.confirmed > position.lsn:
             yield None
             return
         reading = _Reading(declared, table, columns_of(declared, table, shape), changes, shape)
@@ -192,16 +194,6 @@ def _flushed_behind(declared: DeclaredPostgres) -> int:
                 raise StorageUnavailableError("the log is not flushed yet", path=declared.uri)
             time.sleep(_POLL_S)
         return parse_lsn(wanted)
-
-
-def _slot_position(declared: DeclaredPostgres, connection: Connection) -> int:
-    found = connection.execute(
-        "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
-        (declared.slot,),
-    ).fetchone()
-    if found is None or found[0] is None:
-        raise StorageUnavailableError(f"slot {declared.slot} is gone", path=declared.uri)
-    return parse_lsn(found[0])
 
 
 def _rows_about(connection: Connection, table: ServerTable) -> int:

@@ -13,24 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.on_truncate import OnTruncate
-from tideline.ingest.sources.postgres.connection import connected, is_code
+from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
+from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
-from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
+from tideline.ingest.sources.postgres.look import PostgresLook, Slot
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.session import Connection
+from tideline.ingest.sources.postgres.sql import literal, one, quoted
 
 _COMMITS_WAITED_S = 120.0
-_BUSY_S = 10.0
 _POLL_S = 0.2
-_OPTIONS = "'proto_version', '1', 'publication_names', %s"
-_PEEK = f"pg_logical_slot_peek_binary_changes(%s, %s, %s, {_OPTIONS})"
 _COLUMN_LISTS_SINCE = 150_000
 
 
@@ -83,15 +81,15 @@ def look_through(
     look = PostgresLook(source.table, source.slot, flushed=flushed)
     if table is None:
         return look
-    slot = _find_slot(source, connection)
+    slot = find_slot(source, connection)
     keys = ahead = None
     if after is not None and after.origin.table_alone == table.origin.table_alone:
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
-        elif after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
-            ahead = _ahead(source, connection)
-    return PostgresLook(
-        source.table, source.slot, table.origin, slot, flushed, keys=keys, ahead=ahead
+        elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
+            ahead = look_ahead(source, connection, after.lsn, flushed)
+    return replace(
+        look, origin=table.origin, slot=slot, keys=keys, ahead=ahead, step_bytes=source.step_bytes
     )
 
 
@@ -148,14 +146,14 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
         table = find_table(source, connection)
         if table is None:
             raise StorageUnavailableError("the table is gone", path=source.uri)
-        slot = _find_slot(source, connection)
+        slot = find_slot(source, connection)
         is_useless = is_copied_again and slot is not None and slot.is_lost
         if not table.origin.entry:
             _make_publication(source, connection, table)
             # It cannot be read by a slot of before.
             is_useless = is_copied_again and slot is not None
         if is_useless:
-            _wait_for_slot(source, connection)
+            wait_for_slot(source, connection)
             connection.execute("select pg_drop_replication_slot(%s)", (source.slot,))
         if slot is None or is_useless:
             # The server waits for transactions that are open.
@@ -167,15 +165,17 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
         wait_for_commits(source, connection)
 
 
-def read_log(source: DeclaredPostgres, until: int) -> Iterator[bytes]:
-    """Messages of the log behind the slot, up to the end of a transaction. Raises
-    StorageUnavailableError, ConfigError."""
+def read_log(
+    source: DeclaredPostgres, until: int, messages_max: int | None = None
+) -> Iterator[bytes]:
+    """Messages of whole transactions behind the slot, up to a position, or until there are so many.
+    Raises StorageUnavailableError, ConfigError."""
     with connected(source) as connection:
-        _wait_for_slot(source, connection)
+        wait_for_slot(source, connection)
         publication = literal(quoted(source.publication))
         call = (
             f"pg_logical_slot_peek_binary_changes({literal(source.slot)}, "
-            f"{literal(lsn_text(until))}, null, 'proto_version', '1', "
+            f"{literal(lsn_text(until))}, {messages_max or 'null'}, 'proto_version', '1', "
             f"'publication_names', {publication})"
         )
         statement = f"copy (select data from {call}) to stdout (format binary)"
@@ -264,7 +264,7 @@ def require_same(source: DeclaredPostgres, origin: Origin, lsn: int) -> None:
     StorageUnavailableError where one was made again meanwhile."""
     with connected(source) as connection:
         _flushed(source, connection)
-        table, slot = find_table(source, connection), _find_slot(source, connection)
+        table, slot = find_table(source, connection), find_slot(source, connection)
     if table is None or table.origin != origin or slot is None or slot.confirmed > lsn:
         raise StorageUnavailableError("table or slot changed while it was read", path=source.uri)
 
@@ -273,24 +273,14 @@ def advance_slot(source: DeclaredPostgres, lsn: int) -> bool:
     """Let the server remove the log up to `lsn`; False where it may already. Raises
     StorageUnavailableError, ConfigError."""
     with connected(source) as connection:
-        slot = _find_slot(source, connection)
+        slot = find_slot(source, connection)
         if slot is None or slot.is_lost or slot.confirmed >= lsn:
             return False
-        _wait_for_slot(source, connection)
+        wait_for_slot(source, connection)
         connection.execute(
             "select pg_replication_slot_advance(%s, %s::pg_lsn)", (source.slot, lsn_text(lsn))
         )
         return True
-
-
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> str:
@@ -371,10 +361,11 @@ def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
     return slot is not None and not slot.is_lost and (waits or not slot.is_active)
 
 
-def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
+def find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
+    """The slot as it is now. Raises ConfigError where it is another's."""
     found = connection.execute(
         "select plugin, database = current_database(), confirmed_flush_lsn::text,"
-        " coalesce(wal_status, '') = 'lost',"
+        " wal_status, restart_lsn::text,"
         " coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, safe_wal_size,"
         " active"
         " from pg_replication_slots where slot_name = %s",
@@ -382,7 +373,8 @@ def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
     ).fetchone()
     if found is None:
         return None
-    plugin, is_here, confirmed, is_lost, retained, safe, is_active = found
+    plugin, is_here, confirmed, state, restart, retained, safe, is_active = found
+    is_lost = state == "lost"
     if plugin != "pgoutput" or not is_here:
         raise ConfigError(
             f"slot {source.slot} is of another database or plugin: give source.slot another name",
@@ -390,7 +382,15 @@ def _find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
         )
     if confirmed is None and not is_lost:
         raise StorageUnavailableError(f"slot {source.slot} is being made", path=source.uri)
-    return Slot(parse_lsn(confirmed or "0/0"), is_lost, int(retained), safe, is_active)
+    return Slot(
+        parse_lsn(confirmed or "0/0"),
+        is_lost,
+        int(retained),
+        safe,
+        is_active,
+        is_unreserved=state == "unreserved",
+        restart=parse_lsn(restart or confirmed or "0/0"),
+    )
 
 
 def _next_keys(
@@ -408,42 +408,6 @@ def _next_keys(
         f" offset {source.changes_max - 1} limit 1".encode()
     ).fetchone()
     return Keys(after, found)
-
-
-def _ahead(source: DeclaredPostgres, connection: Connection) -> Ahead:
-    """The transactions that come next, at least as many as have `changes_max` changes."""
-    _wait_for_slot(source, connection)
-    try:
-        # The first byte says what a message is: C ends a transaction; I, U, D and T change rows.
-        until, changes, messages = one(
-            connection,
-            "select max(lsn) filter (where get_byte(data, 0) = 67)::text,"
-            " count(*) filter (where get_byte(data, 0) in (68, 73, 84, 85)), count(*)"
-            f" from {_PEEK}",
-            (source.slot, None, source.changes_max, quoted(source.publication)),
-        )
-    except Exception as error:
-        if is_code(error, "42704"):
-            raise ConfigError(
-                f"slot {source.slot} is older than publication {source.publication}: drop the "
-                "slot, and the next look makes it again",
-                path=source.uri,
-            ) from error
-        raise
-    is_all = messages < source.changes_max
-    return Ahead(None if until is None else parse_lsn(until), changes, is_all)
-
-
-def _wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
-    """Until nobody uses the slot, for a moment: one that died does so a little longer."""
-    deadline_s = time.monotonic() + _BUSY_S
-    while time.monotonic() < deadline_s:
-        found = connection.execute(
-            "select active from pg_replication_slots where slot_name = %s", (source.slot,)
-        ).fetchone()
-        if found is None or not found[0]:
-            return
-        time.sleep(_POLL_S)
 
 
 def wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
@@ -483,9 +447,3 @@ def _open_in(snapshot: str) -> set[int]:
     """Transactions that a snapshot does not see although they are in the log, as the log numbers
     them. Those that begin later are not in the log."""
     return {int(xid) & 0xFFFFFFFF for xid in snapshot.split(":")[2].split(",") if xid}
-
-
-def one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
-    found = connection.execute(statement.encode(), given or None).fetchone()
-    assert found is not None
-    return found

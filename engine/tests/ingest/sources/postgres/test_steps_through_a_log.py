@@ -1,0 +1,303 @@
+"""A log with much of other tables is looked through in steps: no look is without an end, none
+passes a change over, and the log of a quiet table is let go of."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.sources.postgres import ahead as aheads
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.look import PostgresLook
+from tideline.ingest.sources.postgres.lsn import parse_lsn
+from tideline.ingest.sources.postgres.position import PostgresPosition
+from tideline.ingest.sources.postgres.ranges import PostgresRange
+from tideline.ingest.sources.postgres.wire.look import look_by
+from tideline.ingest.sources.source import Limits, Nothing
+from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
+from tideline.testing.postgres_server import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+STEP = 256 << 10
+OTHERS = "create table others (id bigserial primary key, v text)"
+NOISE = "insert into others (v) select repeat('x', 1000) from generate_series(1, {rows})"
+
+
+def position(found: PostgresFeed) -> PostgresPosition:
+    checkpoint = found.checkpoint()
+    assert checkpoint is not None and isinstance(checkpoint.position, PostgresPosition)
+    return checkpoint.position
+
+
+def range_of(operation: Operation) -> PostgresRange:
+    assert isinstance(operation.work, IngestRange)
+    assert isinstance(operation.work.range, PostgresRange)
+    return operation.work.range
+
+
+def log_ranges(found: PostgresFeed) -> list[tuple[PostgresRange, int]]:
+    """Ingest until there is nothing more: the ranges of the log, and where each of them ended."""
+    ranges = []
+    while isinstance(operation := found.plan(), Operation):
+        result = found.execute(operation)
+        assert result.exit_code == 0, result.message
+        planned, lsn = range_of(operation), position(found).lsn
+        if planned.until is not None and lsn is not None:
+            ranges.append((planned, lsn))
+    assert isinstance(operation, Nothing)
+    return ranges
+
+
+def look_by_wire(source: DeclaredPostgres, uri: str, after: PostgresPosition) -> PostgresLook:
+    """As the operator looks."""
+    return look_by(
+        source,
+        {"POSTGRES_URI": uri},
+        lambda host, port: socket.create_connection((host, port), 3.0),
+        after,
+    )
+
+
+def slot_at(database: PostgresDatabase) -> int:
+    ((text,),) = database.execute(
+        "select confirmed_flush_lsn::text from pg_replication_slots"
+        f" where slot_name = '{database.slot}'"
+    )
+    return parse_lsn(text)
+
+
+def noise(database: PostgresDatabase, times: int, rows: int = 500) -> None:
+    database.execute(*[NOISE.format(rows=rows)] * times)
+
+
+def drained(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
+    database.execute(ORDERS, OTHERS, TEN)
+    found = orders_feed(folder, database, step_bytes=STEP, **declared)
+    assert found.drain() is None
+    return found
+
+
+def test_a_look_goes_as_far_as_it_has_time_and_the_slot_follows(
+    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the operator's look and by that of `tideline run`. Time for one span, however large."""
+    found = drained(tmp_path, postgres)
+    noise(postgres, 5)
+    postgres.execute("update orders set v = 'late' where id = 1")
+    monkeypatch.setattr(aheads, "_GROWTH", 1_000_000)
+    after, before = position(found), slot_at(postgres)
+    by_wire, look = look_by_wire(found.source, postgres.uri, after), found.look()
+    assert after.lsn is not None
+    for seen in (by_wire, look):
+        assert seen.ahead is not None and not seen.ahead.is_all
+        assert seen.ahead.until is None
+        assert seen.ahead.seen_to == after.lsn + STEP
+    planned = by_wire.plan(after, Limits(1, 0))
+    assert planned == PostgresRange(after.origin, after.lsn, after.lsn + STEP)
+    ranges = log_ranges(found)
+    assert len(ranges) >= 5
+    assert dict(found.rows())[1] == "late"
+    assert slot_at(postgres) == ranges[-1][1] > before
+
+
+def test_spans_grow_so_that_little_is_decoded_twice(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    found = drained(tmp_path, postgres)
+    noise(postgres, 6)
+    postgres.execute("update orders set v = 'late' where id = 1")
+    (only,) = log_ranges(found)
+    assert not only[0].is_unseen
+    assert dict(found.rows())[1] == "late"
+
+
+def test_a_quiet_table_of_a_busy_server_lets_go_of_the_log(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    found = drained(tmp_path, postgres)
+    for _ in range(3):
+        before = slot_at(postgres)
+        noise(postgres, 2)
+        log_ranges(found)
+        ((flushed,),) = postgres.execute("select pg_current_wal_flush_lsn()::text")
+        assert slot_at(postgres) > before
+        assert parse_lsn(flushed) - slot_at(postgres) <= STEP
+    # Little of it costs no commit.
+    noise(postgres, 1, rows=10)
+    assert isinstance(found.plan(), Nothing)
+
+
+@pytest.mark.parametrize("changes_max", [20, 50_000])
+def test_what_no_look_has_time_for_is_read_unseen(
+    changes_max: int,
+    postgres: PostgresDatabase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As behind a transaction that has been open for long: the log is decoded from its begin on."""
+    postgres.execute(OTHERS, "create table orders (id bigint primary key, n numeric)")
+    found = PostgresFeed.of(tmp_path, postgres, changes_max=changes_max, step_bytes=STEP)
+    source = replace(found.source, set_aside=Location(f"file://{tmp_path}/aside"))
+    found = replace(found, source=source, bad_rows_max=100).typed(id="long", n="decimal(5,0)")
+    assert found.drain() is None
+    noise(postgres, 2)
+    for number in range(10):
+        postgres.execute(
+            f"insert into orders values (1, {number}) on conflict (id) do update set n = {number}",
+            f"insert into orders values ({100 + number}, 'NaN')",
+        )
+    noise(postgres, 2)
+    monkeypatch.setattr(aheads, "_LOOKED_S", 0.0)
+    seen = look_by_wire(found.source, postgres.uri, position(found))
+    assert seen.ahead is not None
+    assert (seen.ahead.seen_to, seen.ahead.is_all) == (position(found).lsn, False)
+    lsn, flushed = position(found).lsn, seen.flushed
+    assert lsn is not None
+    while lsn < flushed:
+        operation = found.plan()
+        assert isinstance(operation, Operation)
+        assert range_of(operation).is_unseen
+        result = found.execute(operation)
+        assert result.exit_code == 0, result.message
+        assert result.source_records <= changes_max
+        before, lsn = lsn, position(found).lsn
+        assert lsn is not None and lsn > before
+    assert found.rows("id", "n") == [(1, 9)]
+    kept = [file.read_text() for file in (tmp_path / "aside").rglob("*.jsonl")]
+    assert "".join(kept).count('"row": ') == 10, "none is written over another"
+
+
+def test_timeouts_that_a_server_has_for_people_end_nothing(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute(f"alter database {postgres.name} set statement_timeout = '10ms'")
+    with postgres.connect() as connection:
+        connection.execute("set statement_timeout = 0")
+        connection.execute(ORDERS.encode())
+        connection.execute(
+            b"insert into orders select g, repeat('v', 100), g from generate_series(1, 20000) g"
+        )
+        found = orders_feed(tmp_path, postgres)
+        assert found.drain() is None
+        connection.execute(b"update orders set n = 0")
+        seen = look_by_wire(found.source, postgres.uri, position(found))
+        assert seen.ahead is not None and seen.ahead.changes == 20_000
+        assert found.drain() is None
+    assert {n for _, n in found.rows("id", "n")} == {0}
+
+
+class History:
+    """Transactions at random, some of them open for long, and what the table has behind each."""
+
+    def __init__(self, database: PostgresDatabase, random: Random) -> None:
+        self._random, self._database = random, database
+        self._open: list[tuple[psycopg.Connection, dict[int, str | None]] | None] = [None] * 3
+        self.rows = {number: f"v{number}" for number in range(1, 11)}
+        self.states: list[tuple[int, int, dict[int, str]]] = [(0, 0, dict(self.rows))]
+
+    def step(self) -> None:
+        slot = self._random.randrange(3)
+        if self._random.random() < 0.3:
+            noise(self._database, 1, self._random.choice((1, 100, 400)))
+        elif (found := self._open[slot]) is None:
+            connection = self._database.connect()
+            connection.execute(b"begin")
+            self._open[slot] = (connection, {})
+        elif self._random.random() < 0.6:
+            self._change(slot, *found)
+        else:
+            self._end(slot, *found)
+
+    def end(self) -> None:
+        for slot, found in enumerate(self._open):
+            if found is not None:
+                self._end(slot, *found)
+
+    def at(self, lsn: int) -> list[dict[int, str]]:
+        """What may be there at a position: a commit is somewhere between two others."""
+        known = [state for _, behind, state in self.states if behind <= lsn][-1:]
+        return known + [state for before, behind, state in self.states if before < lsn < behind]
+
+    def _change(
+        self, slot: int, connection: psycopg.Connection, changed: dict[int, str | None]
+    ) -> None:
+        # Each transaction has keys of its own: none waits for another.
+        for _ in range(self._random.choice((1, 1, 5))):
+            key = slot + 3 * self._random.randrange(12)
+            if self._random.random() < 0.3:
+                connection.execute("delete from orders where id = %s", (key,))
+                changed[key] = None
+            else:
+                word = f"w{self._random.randrange(1000)}"
+                connection.execute(
+                    "insert into orders values (%s, %s, 0) on conflict (id)"
+                    " do update set v = excluded.v",
+                    (key, word),
+                )
+                changed[key] = word
+
+    def _end(
+        self, slot: int, connection: psycopg.Connection, changed: dict[int, str | None]
+    ) -> None:
+        self._open[slot] = None
+        if self._random.random() < 0.2:
+            connection.execute(b"rollback")
+            connection.close()
+            return
+        before = self._inserted()
+        connection.execute(b"commit")
+        connection.close()
+        for key, word in changed.items():
+            self.rows.pop(key, None)
+            if word is not None:
+                self.rows[key] = word
+        self.states.append((before, self._inserted(), dict(self.rows)))
+
+    def _inserted(self) -> int:
+        ((text,),) = self._database.execute("select pg_current_wal_insert_lsn()::text")
+        return parse_lsn(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_no_history_is_passed_over(
+    seed: int, postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind each commit the table is what the source was, whatever looks had time for."""
+    random = Random(seed)
+    found = drained(tmp_path, postgres)
+    history, lsn = History(postgres, random), position(found).lsn
+    for turn in range(30):
+        for _ in range(random.randrange(12)):
+            history.step()
+        if turn == 29:
+            history.end()
+        monkeypatch.setattr(aheads, "_LOOKED_S", random.choice((0.0, 0.02, 5.0)))
+        monkeypatch.setattr(aheads, "_GROWTH", random.choice((2, 1_000_000)))
+        declared: dict[str, Any] = {
+            "step_bytes": random.choice((5_000, 60_000, STEP)),
+            "changes_max": random.choice((2, 20, 50_000)),
+        }
+        found = replace(found, source=replace(found.source, **declared))
+        operation = found.plan()
+        if not isinstance(operation, Operation):
+            continue
+        planned = range_of(operation)
+        assert planned.origin is None or planned.lsn == lsn
+        assert found.execute(operation).exit_code == 0
+        before, lsn = lsn, position(found).lsn
+        assert before is not None and lsn is not None and before <= lsn
+        assert dict(found.rows()) in history.at(lsn), (turn, planned)
+    monkeypatch.setattr(aheads, "_LOOKED_S", 5.0)
+    found = replace(found, source=replace(found.source, step_bytes=STEP, changes_max=50_000))
+    assert found.drain() is None
+    assert found.rows() == postgres.execute("select id, v from orders order by id")

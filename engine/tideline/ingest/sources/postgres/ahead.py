@@ -1,0 +1,116 @@
+"""What comes next in the log of a server behind a slot: a look in bounded steps.
+
+1. The server decodes its log from where the slot keeps it, whatever of it was looked through
+   before, and up to a position. It is looked through in spans that grow, until there are changes,
+   or no more log, or the time is over.
+2. A span without changes may be passed over, however the look ends: each transaction belongs to
+   where its commit begins, so any position divides the log.
+3. Where the time is over before the first span is looked through, nothing is known. A transaction
+   that has been open for long keeps the log that far back.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tideline.errors import ConfigError
+from tideline.ingest.sources.postgres.connection import is_code
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.look import Ahead
+from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
+from tideline.ingest.sources.postgres.session import Connection
+from tideline.ingest.sources.postgres.sql import one, quoted
+
+_BUSY_S = 10.0
+_POLL_S = 0.2
+_LOOKED_S = 5.0
+"""How long a look reads the log."""
+_GROWTH = 2
+_TIMED_OUT = "57014"
+_SINCE_2000_MS = 946_684_800_000
+
+
+def _number(place: int) -> str:
+    """Eight bytes of a message in SQL."""
+    return f"('x' || encode(substr(data, {place}, 8), 'hex'))::bit(64)::bigint"
+
+
+# The first byte says what a message is: B begins a transaction, with where its commit begins and
+# when that was; C ends it; I, U, D and T change rows.
+_AHEAD = f"""
+with message as (
+  select lsn, xid::text, get_byte(data, 0) as kind, data
+  from pg_logical_slot_peek_binary_changes(
+    %s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)
+), transaction as (
+  select max(lsn) filter (where kind = 67) as until, count(*) as messages,
+    count(*) filter (where kind in (68, 73, 84, 85)) as changes,
+    min({_number(2)}) filter (where kind = 66) >= %s::bigint as is_new,
+    min({_number(10)}) filter (where kind = 66) as at
+  from message group by xid
+)
+select max(until)::text, coalesce(sum(messages), 0)::bigint,
+  coalesce(sum(changes) filter (where is_new), 0)::bigint,
+  min(at) filter (where is_new and changes > 0) / 1000
+from transaction
+"""
+
+
+def look_ahead(source: DeclaredPostgres, connection: Connection, after: int, flushed: int) -> Ahead:
+    """The transactions that come next behind `after`, at least as many as have `changes_max`
+    changes where they are in one span. Raises ConfigError, StorageUnavailableError."""
+    wait_for_slot(source, connection)
+    ends_s = time.monotonic() + _LOOKED_S
+    seen_to, span = after, source.step_bytes
+    while True:
+        until, began_s = min(flushed, after + span), time.monotonic()
+        found = _look_up_to(source, connection, after, until, ends_s - began_s)
+        if found is None:
+            return Ahead(is_all=False, seen_to=seen_to)
+        is_all = found.is_all and until == flushed
+        if found.until is not None or not found.is_all or is_all:
+            return Ahead(found.until, found.changes, is_all, found.seen_to, found.oldest_ms)
+        seen_to, now_s = until, time.monotonic()
+        if now_s + _GROWTH * (now_s - began_s) > ends_s:
+            return Ahead(is_all=False, seen_to=seen_to)
+        span *= _GROWTH
+
+
+def wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
+    """Until nobody uses the slot, for a moment: one that died does so a little longer."""
+    deadline_s = time.monotonic() + _BUSY_S
+    while time.monotonic() < deadline_s:
+        found = connection.execute(
+            "select active from pg_replication_slots where slot_name = %s", (source.slot,)
+        ).fetchone()
+        if found is None or not found[0]:
+            return
+        time.sleep(_POLL_S)
+
+
+def _look_up_to(
+    source: DeclaredPostgres, connection: Connection, after: int, until: int, left_s: float
+) -> Ahead | None:
+    """What is up to a position; None where that takes longer than there is time."""
+    left_ms = int(left_s * 1000)
+    if left_ms <= 0:
+        return None
+    connection.execute(f"set statement_timeout = {left_ms}".encode())
+    publication = quoted(source.publication)
+    given = (source.slot, lsn_text(until), source.changes_max, publication, after)
+    try:
+        end, messages, changes, oldest = one(connection, _AHEAD, given)
+    except Exception as error:
+        if is_code(error, _TIMED_OUT):
+            return None
+        if is_code(error, "42704"):
+            raise ConfigError(
+                f"slot {source.slot} is older than publication {source.publication}: drop the "
+                "slot, and the next look makes it again",
+                path=source.uri,
+            ) from error
+        raise
+    is_all = messages < source.changes_max
+    ends = None if end is None or parse_lsn(end) <= after else parse_lsn(end)
+    oldest_ms = None if oldest is None else oldest + _SINCE_2000_MS
+    return Ahead(ends, changes, is_all, until if is_all else ends or after, oldest_ms)
