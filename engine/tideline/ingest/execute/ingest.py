@@ -180,8 +180,8 @@ class _Attempt:
                 return batch.sweep(found.sweep, batch_bytes_max())
             done = replace(batch, range=found.taken or batch.range)
             if found.replaces_all:
-                return done.replace_all(found.table)
-            return done.write(found.table)
+                return done.replace_all(found.table, found.columns)
+            return done.write(found.table, found.columns)
         except (InvalidDataError, ConfigError) as error:
             return ForSpark("something does not fit", error)
 

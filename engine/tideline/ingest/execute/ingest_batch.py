@@ -114,7 +114,9 @@ class IngestBatch:
             newest_instant=self._newest_instant,
         )
 
-    def replace_all(self, rows: pa.Table) -> CommitReport:
+    def replace_all(
+        self, rows: pa.Table, columns: tuple[tuple[str, str], ...] = ()
+    ) -> CommitReport:
         """Write the rows, of each key the last one, in place of all that the table has.
 
         Raises as `write`, and ConfigError where other ingests have rows in it.
@@ -128,7 +130,7 @@ class IngestBatch:
                 path=self.work.source.uri,
             )
         left = last_rows(rows, self.operation.table.record_key)
-        return replace(self, work=replace(self.work, write_operation=REPLACE)).write(left)
+        return replace(self, work=replace(self.work, write_operation=REPLACE)).write(left, columns)
 
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
         """Write the rows and the new checkpoint, which remembers `columns` where there are any.

@@ -299,7 +299,7 @@ class Rows:
 
     `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
     range, where reading shows more of it than was planned. With a `sweep` there are no rows.
-    Where they `replaces_all` no row of before stays in the table.
+    Where they `replaces_all` no row of before stays in the table. `columns` are those to remember.
     """
 
     table: pa.Table
@@ -309,6 +309,7 @@ class Rows:
     taken: Range | None = None
     sweep: Sweep | None = None
     replaces_all: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

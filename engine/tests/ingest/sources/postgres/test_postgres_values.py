@@ -150,7 +150,7 @@ def test_a_large_value_that_changes_behind_the_range_arrives_with_its_change(
     assert found.rows("id", "v", "n") == postgres.execute("select id, v, n from orders order by id")
 
 
-def test_columns_are_added_dropped_renamed_and_get_other_types(
+def test_columns_are_added_dropped_and_get_other_types(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     postgres.execute(LARGE, "insert into orders values (1, 'a', 1)")
@@ -164,12 +164,10 @@ def test_columns_are_added_dropped_renamed_and_get_other_types(
         "insert into orders values (4, 'd', 4, 9)",
         "alter table orders drop column v",
         "insert into orders values (5, 5, 9)",
-        "alter table orders rename n to m",
-        "insert into orders values (6, 6, 9)",
     )
     assert found.drain() is None
     assert found.rows("id", "v", "n") == [
-        (1, "a", 1), (2, "b", 2), (3, "c", 3), (4, "d", 4), (5, None, 5), (6, None, None)
+        (1, "a", 1), (2, "b", 2), (3, "c", 3), (4, "d", 4), (5, None, 5)
     ]  # fmt: skip
 
 

@@ -90,6 +90,10 @@ def test_it_finds_what_the_client_finds(postgres: PostgresDatabase, tmp_path: Pa
             break
     assert len(feed.rows("id")) == 8
     assert seen == {(True, True, True), (False, False, True), (False, True, False)}
+    postgres.execute("alter table orders rename to others")
+    found = looked(feed.source, uri, after)
+    assert found == by_client(feed.source, uri, after)
+    assert found.renamed_to == "public.others"
 
 
 def test_a_slot_that_somebody_reads_is_left_alone(

@@ -40,6 +40,8 @@ _AGAIN = (
     "what was deleted meanwhile cannot be known: have the table copied again with tideline resync, "
     "or a higher number in spec.resync"
 )
+_NAME_IT = "name that in source.table, and the ingest continues with it"
+_OR_THE_OTHER = "have the other one copied with tideline resync"
 STEP_BYTES = 64 << 20
 """How much log is looked through at first, and kept without a change of this table."""
 _RETAINED_BYTES_NOTED = 1 << 30
@@ -80,7 +82,7 @@ class Ahead:
 class PostgresLook:
     """One look. `origin` is None where the table is not there. The log was flushed up to `flushed`
     before the changes `ahead` were looked for, which is done once the copy is made; `keys` are what
-    the copy takes next."""
+    the copy takes next. A table that was read may be `renamed_to` another name."""
 
     table: str
     slot_name: str
@@ -90,6 +92,7 @@ class PostgresLook:
     keys: Keys | None = None
     ahead: Ahead | None = None
     step_bytes: int = STEP_BYTES
+    renamed_to: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -139,7 +142,8 @@ class PostgresLook:
 
     def still_there(self, planned: Range, after: Position | None) -> PostgresRange:
         taken, known = postgres_range_of(planned), _known(after)
-        is_there = taken.origin is not None and taken.origin == self.origin
+        planned_of, found = taken.origin, self.origin
+        is_there = planned_of is not None and found is not None and planned_of.agrees_with(found)
         if taken.again is Again.BEGIN:
             return taken if is_there else PostgresRange()
         if taken.lsn is not None:
@@ -232,6 +236,11 @@ class PostgresLook:
     def _lost(self, known: PostgresPosition | None) -> Lost | None:
         if known is None:
             return None
+        if self.renamed_to:
+            what = f"table {self.table} has become {self.renamed_to}"
+            return Lost(
+                what, _NAME_IT if self.origin is None else f"{_NAME_IT}; or {_OR_THE_OTHER}"
+            )
         if self.origin is None:
             return Lost(f"there is no table {self.table} any more", _AGAIN)
         if not _is_same(known, self.origin):
@@ -272,7 +281,9 @@ def _difference(table: str, known: Origin, found: Origin) -> str:
         )
     if known.table != found.table:
         return f"table {table} was dropped and created again"
-    return f"table {table} was taken out of the publication"
+    if known.entry != found.entry:
+        return f"table {table} was taken out of the publication"
+    return "the publication was altered, and may have left changes out meanwhile"
 
 
 def _follows(taken: PostgresRange, known: PostgresPosition) -> bool:
@@ -292,7 +303,7 @@ def _is_same(known: PostgresPosition, found: Origin) -> bool:
     if known.lsn is None:
         # Nothing was read yet: the publication may be made now.
         return known.origin.table_alone == found.table_alone
-    return known.origin == found
+    return known.origin.agrees_with(found)
 
 
 def _known(after: Position | None) -> PostgresPosition | None:

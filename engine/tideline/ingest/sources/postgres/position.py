@@ -27,27 +27,33 @@ Key = tuple[str, ...]
 class Origin:
     """The table that is read, in its database. A server that was promoted has another timeline; a
     table that was created again has another number. So has its entry in a publication, if it was
-    taken out meanwhile: 0 without one. What was read of the one says nothing of the other.
+    taken out meanwhile: 0 without one. A publication that was altered has another version, 0 where
+    none was noted. What was read of the one says nothing of the other.
     """
 
     system: str
     timeline: int
     table: int
     entry: int = 0
+    version: int = 0
 
     @property
     def table_alone(self) -> Origin:
         """Whatever the publication."""
-        return replace(self, entry=0)
+        return replace(self, entry=0, version=0)
+
+    def agrees_with(self, found: Origin) -> bool:
+        """Whether what was read of this is what is `found` now."""
+        return self == (found if self.version else replace(found, version=0))
 
     def stored(self) -> list[Any]:
-        return [self.system, self.timeline, self.table, self.entry]
+        return [self.system, self.timeline, self.table, self.entry, self.version]
 
     @classmethod
     def from_stored(cls, content: Any) -> Origin:
         system, *numbers = content
-        timeline, table, entry = map(int, numbers)
-        return cls(str(system), timeline, table, entry)
+        timeline, table, entry, *version = map(int, numbers)
+        return cls(str(system), timeline, table, entry, *version)
 
 
 class Phase(Enum):

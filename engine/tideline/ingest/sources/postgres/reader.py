@@ -84,7 +84,26 @@ class PostgresSource:
             make_slot(declared, is_copied_again=wanted.again is not None)
         table = self._table()
         _require_key(declared, table, shape)
-        batch = _Batch(declared, columns_of(declared, table, shape), wanted.name)
+        schema = columns_of(declared, table, shape)
+        if wanted.again is not Again.BEGIN:
+            _require_names(declared, table, shape, schema.names)
+        rows = self._rows(wanted, table, _Batch(declared, schema, wanted.name), shape, bytes_max)
+        numbers = tuple(
+            (column.name, str(column.number))
+            for column in table.columns
+            if column.name in schema.names
+        )
+        return replace(rows, columns=numbers)
+
+    def _rows(
+        self,
+        wanted: PostgresRange,
+        table: ServerTable,
+        batch: _Batch,
+        shape: Shape,
+        bytes_max: int,
+    ) -> Rows:
+        declared = self.declared
         nothing = batch.schema.empty_table()
         if wanted.lsn is None:
             return Rows(nothing)
@@ -100,7 +119,8 @@ class PostgresSource:
             rows = self._copied(batch, table, wanted, bytes_max)
         else:
             rows = self._changed(batch, wanted, shape, bytes_max)
-        require_same(declared, wanted.origin, wanted.lsn)
+        assert wanted.origin is not None
+        require_same(declared, wanted.origin, wanted.lsn, table)
         return rows
 
     def on_spark(self, session: SparkSession, shape: Shape, reading: Any) -> SparkRows:  # noqa: ARG002
@@ -276,6 +296,21 @@ def _require_key(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -
         f"are known by {', '.join(column.name for column in table.key)}: make them the same",
         path=declared.uri,
     )
+
+
+def _require_names(
+    declared: DeclaredPostgres, table: ServerTable, shape: Shape, names: Sequence[str]
+) -> None:
+    """A column that is taken in has the name that it had. `shape` has their numbers of before."""
+    here = {str(column.number): column.name for column in table.columns}
+    for name, number in shape.columns:
+        if name in names and here.get(number, name) != name:
+            raise ConfigError(
+                f"column {name} was renamed to {here[number]}, and its values would be lost: rename"
+                f" it back; or name {here[number]} in source.schema, and copy the table again with "
+                "tideline resync",
+                path=declared.uri,
+            )
 
 
 def columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -> pa.Schema:

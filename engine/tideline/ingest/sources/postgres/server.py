@@ -16,29 +16,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import PostgresLook, Slot
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
+from tideline.ingest.sources.postgres.publication import entry_in_publication
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import literal, one, quoted
 
 _COMMITS_WAITED_S = 120.0
 _POLL_S = 0.2
-_COLUMN_LISTS_SINCE = 150_000
 
 
 @dataclass(frozen=True, slots=True)
 class ServerColumn:
-    """A column as the server has it: the number of its type, and the type in SQL."""
+    """A column as the server has it: the number of its type, the type in SQL, and its number in the
+    table, which it keeps under another name."""
 
     name: str
     type_oid: int
     type_sql: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class ServerTable:
 
     @property
     def sql(self) -> str:
-        return ".".join(map(quoted, self.name))
+        """Without the rows of tables that inherit it: their changes are not its own."""
+        return "only " + ".".join(map(quoted, self.name))
 
 
 def look_at(
@@ -79,6 +81,8 @@ def look_through(
     flushed = _flushed(source, connection)
     table = find_table(source, connection)
     look = PostgresLook(source.table, source.slot, flushed=flushed)
+    if after is not None and (table is None or table.origin.table != after.origin.table):
+        look = replace(look, renamed_to=_name_of(connection, after.origin))
     if table is None:
         return look
     slot = find_slot(source, connection)
@@ -125,10 +129,12 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
             "identity using index ...",
             path=source.uri,
         )
-    by_number = {number: ServerColumn(*rest) for number, *rest in columns}
+    by_number = {
+        number: ServerColumn(column, type_oid, type_sql, number)
+        for number, column, type_oid, type_sql in columns
+    }
     key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
-    entry = _entry_in_publication(source, connection, oid)
-    origin = Origin(system, int(timeline, 16), oid, entry)
+    origin = Origin(system, int(timeline, 16), oid, *entry_in_publication(source, connection, oid))
     return ServerTable(
         origin, (schema, name), tuple(by_number.values()), key, identity in ("f", b"f")
     )
@@ -259,13 +265,15 @@ def current_values(
     }
 
 
-def require_same(source: DeclaredPostgres, origin: Origin, lsn: int) -> None:
-    """What was read is of the table and the slot that were planned. Raises
-    StorageUnavailableError where one was made again meanwhile."""
+def require_same(source: DeclaredPostgres, origin: Origin, lsn: int, before: ServerTable) -> None:
+    """What was read is of the table and the slot that were planned, in the columns of `before`.
+    Raises StorageUnavailableError where one was made again meanwhile, or altered."""
     with connected(source) as connection:
         _flushed(source, connection)
         table, slot = find_table(source, connection), find_slot(source, connection)
-    if table is None or table.origin != origin or slot is None or slot.confirmed > lsn:
+    is_same = table is not None and origin.agrees_with(table.origin)
+    is_same = is_same and table is not None and table.columns == before.columns
+    if not is_same or slot is None or slot.confirmed > lsn:
         raise StorageUnavailableError("table or slot changed while it was read", path=source.uri)
 
 
@@ -300,44 +308,14 @@ def _flushed(source: DeclaredPostgres, connection: Connection) -> int:
     return parse_lsn(flushed)
 
 
-def _entry_in_publication(source: DeclaredPostgres, connection: Connection, oid: int) -> int:
-    """The number of the table's entry, 0 where there is none. Raises ConfigError where the
-    publication leaves something out."""
+def _name_of(connection: Connection, known: Origin) -> str:
+    """What a table that was read is called now; empty where it is gone."""
     found = connection.execute(
-        "select oid, puballtables, pubinsert and pubupdate and pubdelete, pubtruncate"
-        " from pg_publication where pubname = %s",
-        (source.publication,),
+        "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace,"
+        " pg_control_system() where c.oid = %s and system_identifier::text = %s",
+        (known.table, known.system),
     ).fetchone()
-    if found is None:
-        return 0
-    publication, is_of_all, has_rows, has_truncates = found
-    truncates_matter = source.on_truncate is not OnTruncate.IGNORE
-    if not has_rows or (truncates_matter and not has_truncates):
-        needed = "insert, update, delete" + (", truncate" if truncates_matter else "")
-        raise ConfigError(
-            f"publication {source.publication} leaves changes out: alter publication "
-            f"{source.publication} set (publish = '{needed}')",
-            path=source.uri,
-        )
-    if is_of_all:
-        return int(publication)
-    narrowed = "false"
-    (version,) = one(connection, "select current_setting('server_version_num')::int")
-    if version >= _COLUMN_LISTS_SINCE:
-        narrowed = "prqual is not null or prattrs is not null"
-    entry = connection.execute(
-        f"select oid, {narrowed} from pg_publication_rel where prpubid = %s"
-        " and prrelid = %s".encode(),
-        (publication, oid),
-    ).fetchone()
-    if entry is None:
-        return 0
-    if entry[1]:
-        raise ConfigError(
-            f"publication {source.publication} has only some rows or columns of the table",
-            path=source.uri,
-        )
-    return int(entry[0])
+    return "" if found is None else ".".join(found)
 
 
 def _make_publication(source: DeclaredPostgres, connection: Connection, table: ServerTable) -> None:
