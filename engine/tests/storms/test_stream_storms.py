@@ -32,7 +32,7 @@ from tideline.testing.topic_storm import TopicChanges
 
 KILLS = int(os.environ.get("TIDELINE_KILLS", "500"))
 KILLS_OF_A_SHORT_STORM = 20
-KILLS_OF_A_ROUND = 120
+KILLS_OF_A_ROUND = 200
 SHORT_S_MAX = 60.0
 ROUND_S_MAX = 600.0
 FAULTS = {
@@ -49,7 +49,8 @@ S3_OPTIONS = {
     "hoodie.write.lock.storage.renew.interval.secs": "1",
 }
 TOPICS = [pytest.param(kind, marks=pytest.mark.kafka) for kind in ("inserts", "upserts")]
-SOURCES = [*TOPICS, pytest.param("postgres", marks=pytest.mark.postgres)]
+TABLES = [pytest.param(kind, marks=pytest.mark.postgres) for kind in ("postgres", "postgres-again")]
+SOURCES = [*TOPICS, *TABLES]
 Changes = TopicChanges | PostgresChanges
 Start = Callable[[int], Any]
 
@@ -62,11 +63,11 @@ def changes(
 
     @contextmanager
     def started(seed: int) -> Iterator[Changes]:
-        if source == "postgres":
+        if source.startswith("postgres"):
             server: PostgresServer = request.getfixturevalue("postgres_server")
             with PostgresDatabase(server) as database:
                 monkeypatch.setenv("POSTGRES_URI", database.uri)
-                yield PostgresChanges(database, seed)
+                yield PostgresChanges(database, seed, reads_again=source == "postgres-again")
         else:
             broker: KafkaBroker = request.getfixturevalue("kafka_broker")
             topic = f"storm-{secrets.token_hex(4)}"
@@ -135,8 +136,9 @@ def rage(
             finally:
                 done += storm.kills
                 print(
-                    f"seed {drawn}: {storm.kills} kills in {time.monotonic() - started_s:.0f} s, "
-                    f"servers {dict(storm.server_kills)}, events {dict(storm.events)}"
+                    f"seed {drawn}: {storm.kills} kills in {time.monotonic() - started_s:.0f} s "
+                    f"{storm.seconds}, servers {dict(storm.server_kills)}, "
+                    f"events {dict(storm.events)}"
                 )
     return done
 

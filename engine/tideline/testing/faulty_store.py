@@ -50,6 +50,7 @@ class FaultPlan:
     """When to fail; every number counts from 1, None and empty mean never.
 
     `unavailable_calls` counts all calls, reads included. With `kill_process` a crash is a SIGKILL.
+    A crash counts only the writes to paths that contain `among`.
     """
 
     crash_before_write: int | None = None
@@ -58,6 +59,7 @@ class FaultPlan:
     lost_reply: LostReply = LostReply.UNAVAILABLE
     unavailable_calls: frozenset[int] = frozenset()
     kill_process: bool = False
+    among: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class FaultyStore:
         self.writes: tuple[RecordedWrite, ...] = ()
         self.calls = 0
         self.conditional_writes = 0
+        self._counted = 0
         self.is_dead = False
         self._inner = inner
         self._counting = threading.RLock()
@@ -172,11 +175,13 @@ class FaultyStore:
         self._call()
         with self._counting:
             self.writes = (*self.writes, RecordedWrite(method, path))
-            number = len(self.writes)
-            if number == self.plan.crash_before_write:
+            is_counted = self.plan.among in path
+            self._counted += is_counted
+            number = self._counted if is_counted else None
+            if number is not None and number == self.plan.crash_before_write:
                 self._die(FaultClass.CRASH_BEFORE_WRITE)
         result = apply()
-        if number == self.plan.crash_after_write:
+        if number is not None and number == self.plan.crash_after_write:
             self._die(FaultClass.CRASH_AFTER_WRITE)
         return result
 

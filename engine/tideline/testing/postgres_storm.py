@@ -2,7 +2,8 @@
 
 They insert, update and delete; change keys; leave large values that are stored apart as they were,
 or write them; have one statement or thousands of changes. Some are rolled back, and one may stay
-open while others commit.
+open while others commit. Some rows are inserted and never changed, so that no later change makes up
+for one that is lost; some of those are deleted.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ from tideline.testing.stream_storm import ChangePace, Row
 
 _ROWS = 3_000
 _CHANGES_MAX = 150
-"""Of one commit: the first copy takes twenty."""
+"""Of one commit: the first copy takes twenty. Where it is copied again and again, fewer."""
+_CHANGES_MAX_AGAIN = 800
 _TRANSACTIONS_PER_COMMIT = 3
+_FIRST_OF_ONCE = 1_000_000
 _STATEMENTS = (
+    "insert into orders values ({once}, '{word}', {number})",
+    "insert into orders values ({once}, '{word}', {number})",
+    "delete from orders where id = {once} - 40",
     "insert into orders values ({key}, '{word}', {number}) on conflict (id) do update set n = 0",
     "update orders set n = {number} where id between {key} and {key} + 5",
     "update orders set v = repeat('{word}', 3000) where id = {key}",
@@ -38,7 +44,7 @@ _STATEMENTS = (
     " and not exists (select 1 from orders where id = {other})",
 )
 _LARGE = (
-    "update orders set n = {number} where id > {key}",
+    f"update orders set n = {{number}} where id > {{key}} and id < {_FIRST_OF_ONCE}",
     "insert into orders select g, '{word}', {number} from generate_series({key}, {other}) g"
     " on conflict (id) do update set n = excluded.n",
     "delete from orders where id between {key} and {key} + 200",
@@ -50,7 +56,7 @@ class PostgresChanges(Thread):
 
     names = ("id", "v", "n")
 
-    def __init__(self, database: PostgresDatabase, seed: int) -> None:
+    def __init__(self, database: PostgresDatabase, seed: int, *, reads_again: bool = False) -> None:
         super().__init__(daemon=True)
         database.execute(
             "create table orders (id bigint primary key, v text, n int)",
@@ -60,6 +66,8 @@ class PostgresChanges(Thread):
             f" 0 from generate_series(1, {_ROWS}) g",
         )
         self.pace = ChangePace(_TRANSACTIONS_PER_COMMIT)
+        self.reads_again = reads_again
+        self._once = _FIRST_OF_ONCE
         self._database = database
         self._random = Random(seed)
         self._open: psycopg.Connection | None = None
@@ -69,8 +77,9 @@ class PostgresChanges(Thread):
     def feed(self, folder: Path, table_type: str, number: int) -> PostgresFeed:
         """The ingests of one of several tables: each has a slot of its own."""
         slot = f"{self._database.slot}_{number}"
+        changes_max = _CHANGES_MAX_AGAIN if self.reads_again else _CHANGES_MAX
         feed = PostgresFeed.of(
-            folder, self._database, slot=slot, publication=slot, changes_max=_CHANGES_MAX
+            folder, self._database, slot=slot, publication=slot, changes_max=changes_max
         )
         return replace(feed.typed(id="long", v="string", n="int"), table_type=table_type)
 
@@ -132,8 +141,10 @@ class PostgresChanges(Thread):
 
     def _filled(self, statement: str, random: Random) -> str:
         key = random.randrange(_ROWS)
+        self._once += 1
         return statement.format(
             key=key,
+            once=self._once,
             other=key + random.randrange(_ROWS // 2),
             number=random.randrange(1000),
             word=random.choice(("a", "bc", "def")),

@@ -1,7 +1,10 @@
 """Processes of a storm: each has a role, each dies, and a successor starts at once.
 
 Half of all lives end at a write to the store that was drawn beforehand, the others at a moment of
-the parent's choosing, in the middle of their work.
+the parent's choosing, in the middle of their work. Where commits are what matters most lives end
+`at_commits`: half of all at one of the first writes to the timeline, just before, within or just
+after a commit; others at another write or after a time of the processor, which is as much work on
+a busy machine as on a quiet one.
 """
 
 from __future__ import annotations
@@ -19,7 +22,14 @@ from tideline.testing import writer_process
 from tideline.testing.faulty_store import FaultPlan
 
 _WRITES_OF_A_LIFE_MAX = 80
-_CALM_S_MAX = 420.0
+_TIMELINE = ".hoodie/timeline/"
+_TIMELINE_WRITES_OF_A_LIFE_MAX = 9
+"""Three are a commit, without those of its metadata."""
+_PROCESSOR_S_MAX = 1.2
+"""That of two or three commits."""
+_WAITING_S_MAX = 20.0
+_CALM_S_MAX = 900.0
+_DEATHS = (-signal.SIGKILL, -signal.SIGPROF)
 
 Task = tuple[Callable[..., object], object]
 """What a process does: a function and its argument. It returns once the storm is over and nothing
@@ -44,6 +54,7 @@ class StormLives:
     random: Random
     life_s_max: float
     task: Callable[[str, FaultPlan], Task]
+    at_commits: bool = False
     kills: int = 0
     _lives: dict[str, _Life] = field(default_factory=dict)
 
@@ -58,7 +69,7 @@ class StormLives:
                     continue
                 writer_process.kill(life.process)
             if life is not None:
-                assert life.process.exitcode == -signal.SIGKILL, (role, self.errors())
+                assert life.process.exitcode in _DEATHS, (role, self.errors())
                 kills += 1
             self._lives[role] = self._born(role)
         self.kills += kills
@@ -76,7 +87,12 @@ class StormLives:
     def survive(self, role: str) -> None:
         """The last process of a role, which has to end on its own."""
         self.kill(role)
-        process = self.start_immortal(role)
+        self.start_immortal(role)
+        self.join(role)
+
+    def join(self, role: str) -> None:
+        """Wait for a process that has to end on its own."""
+        process = self._lives[role].process
         process.join(_CALM_S_MAX)
         assert process.exitcode == 0, (role, process.exitcode, self.errors())
 
@@ -91,27 +107,47 @@ class StormLives:
         return [file.read_text() for file in sorted(self.folder.glob("*.error"))]
 
     def _born(self, role: str, *, immortal: bool = False) -> _Life:
-        plan, ends_s = FaultPlan(), float("inf")
-        if not immortal:
-            if self.random.random() < 0.5:
-                number = self.random.randint(1, _WRITES_OF_A_LIFE_MAX)
-                is_before = self.random.random() < 0.5
-                plan = FaultPlan(
-                    crash_before_write=number if is_before else None,
-                    crash_after_write=None if is_before else number,
-                    kill_process=True,
-                )
-            # A life that meets nothing but conflicts may never come to its last write.
-            ends_s = time.monotonic() + self.random.uniform(0.05, self.life_s_max)
-            if plan.kill_process:
-                ends_s += 2 * self.life_s_max
-        task = (*self.task(role, plan), str(self.folder / f"{role}.error"))
+        if immortal:
+            plan, processor_s, ends_s = FaultPlan(), 0.0, float("inf")
+        else:
+            plan, processor_s, life_s = self._drawn()
+            ends_s = time.monotonic() + life_s
+        task = (*self.task(role, plan), str(self.folder / f"{role}.error"), processor_s)
         return _Life(writer_process.start(_reporting, task), ends_s)
 
+    def _drawn(self) -> tuple[FaultPlan, float, float]:
+        """How a life ends: at a write, after seconds of the processor, or after seconds at last."""
+        drawn = self.random.random()
+        life_s = self.random.uniform(0.05, self.life_s_max)
+        # A life that meets nothing but conflicts, or waits, may never come to its last write.
+        longer_s = life_s + 2 * self.life_s_max
+        if not self.at_commits:
+            return (self._at_write(), 0.0, longer_s) if drawn < 0.5 else (FaultPlan(), 0.0, life_s)
+        longer_s = max(longer_s, _WAITING_S_MAX)
+        if drawn < 0.5:
+            return self._at_write(_TIMELINE, _TIMELINE_WRITES_OF_A_LIFE_MAX), 0.0, longer_s
+        if drawn < 0.7:
+            return self._at_write(), 0.0, longer_s
+        if drawn < 0.9:
+            return FaultPlan(), self.random.uniform(0.01, _PROCESSOR_S_MAX), longer_s
+        return FaultPlan(), 0.0, life_s
 
-def _reporting(task: tuple[Callable[[object], None], object, str]) -> None:
-    """Run a task; what it could not cope with stands in a file when it ends."""
-    target, job, error_file = task
+    def _at_write(self, among: str = "", writes_max: int = _WRITES_OF_A_LIFE_MAX) -> FaultPlan:
+        number = self.random.randint(1, writes_max)
+        is_before = self.random.random() < 0.5
+        return FaultPlan(
+            crash_before_write=number if is_before else None,
+            crash_after_write=None if is_before else number,
+            kill_process=True,
+            among=among,
+        )
+
+
+def _reporting(task: tuple[Callable[[object], None], object, str, float]) -> None:
+    """Run a task; what it could not cope with stands in a file when it ends. After some time of the
+    processor, if any, the kernel ends the process at once, whatever it is at."""
+    target, job, error_file, processor_s = task
+    signal.setitimer(signal.ITIMER_PROF, processor_s)
     try:
         target(job)
     except BaseException as error:

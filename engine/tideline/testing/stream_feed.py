@@ -11,7 +11,7 @@ from typing import Any, Self
 from tideline.errors import StorageUnavailableError
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.ingest.column_type import Column, ColumnType
-from tideline.ingest.execute.copy_again import read_again
+from tideline.ingest.execute.copy_again import plan_again, read_again
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.table_access import SessionFactory, open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
@@ -108,8 +108,11 @@ class StreamFeed:
 
     def again(self) -> OperationResult:
         """Begin to read the source again."""
-        work = IngestRange(NAME, self.source, self.source.no_range(), 0, self.operation)
-        return read_again(Operation(f"{NAME}-resync", self.target, work))
+        return read_again(self._resync())
+
+    def plan_again(self) -> Operation:
+        """The operation that begins it."""
+        return plan_again(self._resync())
 
     def drain(self) -> Lost | None:
         """Ingest until there is nothing more."""
@@ -126,6 +129,10 @@ class StreamFeed:
         found = table.to_arrow().select(list(names or ("id", "v")))
         rows = (tuple(row.values()) for row in found.to_pylist())
         return sorted(rows, key=lambda row: (row[0], str(row[1:])))
+
+    def _resync(self) -> Operation:
+        work = IngestRange(NAME, self.source, self.source.no_range(), 0, self.operation)
+        return Operation(f"{NAME}-resync", self.target, work)
 
     def _look(self, checkpoint: Checkpoint | None) -> Any:
         position = None if checkpoint is None else checkpoint.position

@@ -1,9 +1,13 @@
 """A storm of kills over streams: ingests of one source into several tables, all short-lived.
 
 Each table has two ingests that race, and a process that compacts, cleans, archives and rolls back.
-They die as `storm_lives` says; the server of the source and the store are killed and started again,
-and the source does what sources do (`StormSource.event`). A reader sees no key twice meanwhile.
-After it the table has what the source says, row by row.
+They die as `storm_lives` says, half of them at commits. Meanwhile and beside that the server of the
+source and the store are killed and started again, the source does what sources do
+(`StormSource.event`), and a reader sees no key twice. After it the table has what the source says,
+row by row.
+
+Ingests that insert write to file groups of their own, else the file groups alone would keep the
+second commit of a range away.
 
 An ingest's journal says what it has had acknowledged. A commit that no journal has was in doubt:
 its process died, or lost the answer, after it had become visible.
@@ -13,15 +17,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from tideline.errors import (
+    ConfigError,
+    ConflictError,
     CorruptTableError,
     FailedAfterCommitError,
     ObjectNotFoundError,
@@ -46,18 +53,24 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore
 from tideline.testing.kill_storm import SERVICE_OPTIONS, ServiceJob, serve_in_a_storm
 from tideline.testing.storm_lives import StormLives, Task
-from tideline.testing.storm_states import read_lines
+from tideline.testing.storm_states import Line, read_lines
 from tideline.testing.stream_feed import StreamFeed
 
 SERVICES = (COMPACTION, LOG_COMPACTION, CLEANING, ARCHIVAL, ROLLBACK)
 _INGESTS = ("ingest-1", "ingest-2")
 _KEEPER = "keeper"
-_PAUSE_S = 0.05
+_PAUSE_S = 0.03
 _FAST_S, _SLOW_S = 0.02, 0.5
 _KILLS_PER_EVENT = 5
-_KILLS_PER_SERVER_KILL = 25
+_KILLS_PER_SERVER_KILL = 40
 _KILLS_OF_A_GENERATION = 20
-_COMMITS_PER_KILL = 0.5
+_LIVES_PER_COPY = 12
+"""Of ingests, where the table is read again."""
+_AGAIN = "again"
+"""In a journal: a copy that was asked for."""
+_BEHIND_MAX = 4
+_NEW_FILE_GROUPS = {"hoodie.parquet.small.file.limit": "0"}
+_COMMITS_PER_KILL = 0.3
 """Where fewer commits come about, lives are too short for this machine and become longer."""
 
 Row = tuple[Any, ...]
@@ -70,6 +83,8 @@ class StormSource(Protocol):
     """Columns that are compared; the first is a key."""
     pace: ChangePace
     """Of its changes."""
+    reads_again: bool
+    """Whether tables are read from it again, now and then."""
 
     def event(self, random: Random) -> str:
         """Do what may happen to such a source; its name."""
@@ -103,12 +118,13 @@ class ChangePace:
 
 @dataclass(frozen=True, slots=True)
 class IngestJob:
-    """One life of an ingest; `plan` may end it at a write of its own."""
+    """One life of an ingest; `plan` may end it at a write of its own. Some begin with a resync."""
 
     feed: StreamFeed
     plan: FaultPlan
     journal: str
     stop: str
+    reads_again: bool = False
 
 
 @dataclass(slots=True)
@@ -123,11 +139,13 @@ class StormTable:
     lives: StormLives = field(init=False)
     commits: int = 0
     """When the last generation ended."""
+    reads_again: bool = False
 
-    def start(self, random: Random, life_s_max: float) -> None:
+    def start(self, random: Random, life_s_max: float, *, reads_again: bool) -> None:
         self.folder.mkdir(parents=True)
+        self.reads_again = reads_again
         create_declared_table(self.direct.target)
-        self.lives = StormLives(self.folder, random, life_s_max, self._task)
+        self.lives = StormLives(self.folder, random, life_s_max, self._task, at_commits=True)
 
     def step(self) -> int:
         """Kill whose time has come, and replace the dead."""
@@ -138,11 +156,15 @@ class StormTable:
         return kills
 
     def calm(self) -> None:
-        """No process is killed any more, and all take in what is left."""
+        """No process is killed any more once `last` has replaced it."""
         self.lives.kill(_KEEPER)
+        self.reads_again = False
         (self.folder / "stop").touch()
-        for role in _INGESTS:
-            self.lives.survive(role)
+
+    def last(self, role: str) -> None:
+        """Start the process of a role that takes in what is left."""
+        self.lives.kill(role)
+        self.lives.start_immortal(role)
 
     def look(self) -> None:
         """No key is there twice, whenever a reader looks."""
@@ -168,8 +190,7 @@ class StormTable:
 
     def acknowledged(self) -> list[int]:
         """Generations of the checkpoint whose commit an ingest knows of."""
-        lines = [line for role in _INGESTS for line in read_lines(self.folder / role)]
-        return [number for kind, number, _ in lines if kind == Outcome.SUCCEEDED.value]
+        return [number for kind, number, _ in self._journals() if kind == Outcome.SUCCEEDED.value]
 
     def _compared(self, source: StormSource) -> StormFigures:
         found = self.direct.rows(*source.names)
@@ -191,16 +212,26 @@ class StormTable:
             rows=len(found),
             commits=commits,
             in_doubt=commits - len(acknowledged),
+            raced=sum(error == ConflictError.kind for _, _, error in self._journals()),
+            copies=sum(kind == _AGAIN for kind, _, _ in self._journals()),
             passed_over=passed_over,
         )
+
+    def _journals(self) -> list[Line]:
+        return [line for role in _INGESTS for line in read_lines(self.folder / role)]
 
     def _task(self, role: str, plan: FaultPlan) -> Task:
         if role == _KEEPER:
             options = {**self.options, **SERVICE_OPTIONS}
             location = locate(self.feed.target.location)
             return serve_in_a_storm, ServiceJob(location, SERVICES, options, plan, 0.0)
+        feed = self.feed
+        if role == _INGESTS[1] and feed.operation == "insert":
+            properties = {**feed.write_properties, **_NEW_FILE_GROUPS}
+            feed = replace(feed, write_properties=properties)
         journal, stop = str(self.folder / role), str(self.folder / "stop")
-        return ingest_in_a_storm, IngestJob(self.feed, plan, journal, stop)
+        again = self.reads_again and self.lives.random.random() < 1 / _LIVES_PER_COPY
+        return ingest_in_a_storm, IngestJob(feed, plan, journal, stop, again)
 
     def _end_generation(self) -> None:
         commits = len(self.acknowledged())
@@ -218,12 +249,17 @@ class StormFigures:
     rows: int
     commits: int
     in_doubt: int
+    raced: int
+    """Attempts that another ingest of the table was faster than."""
+    copies: int
+    """Asked for by those that lived to say so."""
     passed_over: int
 
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.kills} kills, {self.commits} commits, {self.in_doubt} in doubt, "
-            f"{self.rows} rows, 0 lost, 0 doubled, {self.passed_over} passed over as declared"
+            f"{self.raced} overtaken, {self.copies} copies, {self.rows} rows, 0 lost, 0 doubled, "
+            f"{self.passed_over} passed over as declared"
         )
 
 
@@ -239,12 +275,16 @@ class StreamStorm:
     kill_store: Callable[[], None] | None = None
     server_kills: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
     _random: Random = field(init=False)
+    _beside: _Beside = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
+        self._beside = _Beside()
         for table in self.tables:
-            table.start(Random(self._random.random()), self.life_s_max)
+            random = Random(self._random.random())
+            table.start(random, self.life_s_max, reads_again=self.source.reads_again)
 
     @property
     def kills(self) -> int:
@@ -256,15 +296,18 @@ class StreamStorm:
         try:
             # The server that processes are forked from takes its time.
             self._step()
-            ends_s = time.monotonic() + seconds_max
-            while self.kills < kills and time.monotonic() < ends_s:
-                self._step()
-                time.sleep(_PAUSE_S)
-            self.source.calm()
-            for table in self.tables:
-                table.calm()
-            return [table.audit(self.source) for table in self.tables]
+            with self._timed("kills"):
+                ends_s = time.monotonic() + seconds_max
+                while self.kills < kills and time.monotonic() < ends_s:
+                    self._step()
+                    time.sleep(_PAUSE_S)
+                self._beside.finish()
+            with self._timed("the rest"):
+                self._calm()
+            with self._timed("comparing"):
+                return [table.audit(self.source) for table in self.tables]
         finally:
+            self._beside.end()
             for table in self.tables:
                 table.lives.end()
 
@@ -272,12 +315,26 @@ class StreamStorm:
         for table in self.tables:
             for _ in range(table.step()):
                 if self._random.random() < 1 / _KILLS_PER_EVENT:
-                    self.events[self.source.event(self._random)] += 1
+                    self._beside.do(self._event)
                 if self._random.random() < 1 / _KILLS_PER_SERVER_KILL:
-                    self._kill_server()
+                    self._beside.do(self._kill_server)
                 if self._random.random() < 1 / _KILLS_OF_A_GENERATION:
-                    table.look()
+                    self._beside.do(table.look)
+        self._beside.check()
         self.source.pace.commits = min(len(table.acknowledged()) for table in self.tables)
+
+    def _calm(self) -> None:
+        self.source.calm()
+        for table in self.tables:
+            table.calm()
+        for role in _INGESTS:
+            for table in self.tables:
+                table.last(role)
+            for table in self.tables:
+                table.lives.join(role)
+
+    def _event(self) -> None:
+        self.events[self.source.event(self._random)] += 1
 
     def _kill_server(self) -> None:
         if self.kill_store is not None and self._random.random() < 0.5:
@@ -287,11 +344,47 @@ class StreamStorm:
             self.source.kill()
             self.server_kills["source"] += 1
 
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        started_s = time.monotonic()
+        yield
+        self.seconds[part] = round(time.monotonic() - started_s, 1)
+
+
+class _Beside:
+    """What takes its time, done in a thread of its own, so that processes die meanwhile; it is at
+    most a little behind. What fails there fails the storm."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def do(self, what: Callable[[], None]) -> None:
+        self._waiting.append(self._pool.submit(what))
+        while len(self._waiting) > _BEHIND_MAX:
+            self._waiting.popleft().result()
+
+    def check(self) -> None:
+        """Raise what was raised there."""
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft().result()
+
+    def finish(self) -> None:
+        """Wait for all of it."""
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def end(self) -> None:
+        """Wait for what is under way, and leave the rest."""
+        self._pool.shutdown(cancel_futures=True)
+
 
 def ingest_in_a_storm(job: IngestJob) -> None:
     """Ingest what comes, until the file `stop` exists and there is nothing more."""
     feed, stop = job.feed, Path(job.stop)
     with Path(job.journal).open("a") as lines, _killed_at_writes(job.plan):
+        if job.reads_again:
+            _resync(feed, lines)
         while True:
             is_over = stop.exists()
             try:
@@ -306,18 +399,35 @@ def ingest_in_a_storm(job: IngestJob) -> None:
                     return
                 time.sleep(_PAUSE_S)
                 continue
-            work = planned.work
-            assert isinstance(work, IngestRange)
-            result = feed.execute(planned)
-            outcome = result.outcome
-            if result.error == FailedAfterCommitError.kind:
-                # Of a service that followed it.
-                outcome = Outcome.SUCCEEDED
-            assert outcome is not Outcome.FAILED or result.is_safe_to_retry, result.message
-            if work.range.names:
-                line = [outcome.value, work.generation, result.error or ""]
-                lines.write(f"{json.dumps(line)}\n")
-                lines.flush()
+            _execute(feed, planned, lines)
+
+
+def _execute(feed: StreamFeed, planned: Operation, lines: IO[str]) -> Outcome:
+    """Carry an operation out; what came of it is a line of the journal."""
+    work = planned.work
+    assert isinstance(work, IngestRange)
+    result = feed.execute(planned)
+    outcome = result.outcome
+    if result.error == FailedAfterCommitError.kind:
+        # Of a service that followed it.
+        outcome = Outcome.SUCCEEDED
+    assert outcome is not Outcome.FAILED or result.is_safe_to_retry, result.message
+    if work.range.names:
+        line = [outcome.value, work.generation, result.error or ""]
+        lines.write(f"{json.dumps(line)}\n")
+        lines.flush()
+    return outcome
+
+
+def _resync(feed: StreamFeed, lines: IO[str]) -> None:
+    """Have the table read from its source again, unless it has read nothing."""
+    try:
+        planned = feed.plan_again()
+    except (ConfigError, StorageUnavailableError):
+        return
+    if _execute(feed, planned, lines) is Outcome.SUCCEEDED:
+        lines.write(f"{json.dumps([_AGAIN, 0, ''])}\n")
+        lines.flush()
 
 
 @contextmanager

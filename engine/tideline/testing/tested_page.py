@@ -60,7 +60,7 @@ COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
     "`make e2e`: on a real Kubernetes": ("e2e", frozenset(), frozenset()),
     "of these in every CI run": ("e2e", frozenset({"ci"}), frozenset()),
 }
-NOT_FAULTS = ("lost_reply", "sleep_s_max")
+NOT_FAULTS = ("among", "lost_reply", "sleep_s_max")
 
 
 def fault_classes() -> list[str]:

@@ -2,7 +2,8 @@
 
 Where the table inserts, each record has an id of its own, and what retention takes before it was
 read may be passed over (`onDataLoss: Skip`). Where it upserts, keys come again and again, some
-without a value, and retention takes only what was read: nothing may be named as lost.
+without a value, and retention takes only what was read: nothing may be named as lost. Some keys
+come once, so that no later record makes up for one that is lost.
 
 Records of transactions that are aborted are never read; one may stay open while others commit.
 Partitions are added. What the topic has is read by a client that shares no code with the ingest.
@@ -33,6 +34,7 @@ from tideline.testing.topic_feed import TopicFeed
 
 _PARTITIONS, _PARTITIONS_MAX = 3, 6
 _KEYS_OF_A_PARTITION = 200
+_FIRST_OF_ONCE = 1_000_000
 _ANSWER_S = 60.0
 _RECORDS_MAX = 150
 _TICKS_PER_COMMIT = 10
@@ -44,6 +46,7 @@ class TopicChanges(Thread):
     """See `StormSource`. Records are produced by this thread until all is calm."""
 
     names = ("id", "v")
+    reads_again = False
 
     def __init__(self, broker: KafkaBroker, topic: str, seed: int, *, inserts: bool) -> None:
         super().__init__(daemon=True)
@@ -160,6 +163,8 @@ class TopicChanges(Thread):
         partition = random.randrange(self._partitions)
         if self._inserts:
             key = self._number
+        elif random.random() < 0.3:
+            key = _FIRST_OF_ONCE + self._number
         else:
             key = partition * _KEYS_OF_A_PARTITION + random.randrange(_KEYS_OF_A_PARTITION)
             if random.random() < 0.1:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.testing.mutants.anchor import replaced, spans
@@ -15,6 +16,9 @@ class Fault:
 
     `path` is relative to the repository. `tests` are what to hand to pytest: files or node ids,
     with `-k` if need be; they pass without the fault, and at least one of them fails with it.
+
+    Where one guard makes up for another, `more` are the further places of the fault: path, `old`
+    and `new` of each.
     """
 
     name: str
@@ -22,16 +26,29 @@ class Fault:
     old: str
     new: str
     tests: tuple[str, ...]
+    more: tuple[tuple[str, str, str], ...] = ()
 
-    def plant(self, root: Path) -> str:
-        """Put the fault into the copy of the project at `root`; returns the text from before.
+    @property
+    def places(self) -> tuple[Fault, ...]:
+        """The fault, one place at a time."""
+        own = replace(self, more=())
+        others = (replace(own, path=path, old=old, new=new) for path, old, new in self.more)
+        return (own, *others)
 
-        Raises ValueError when the place is not what it was when the fault was written.
+    def plant(self, root: Path) -> Mapping[str, str]:
+        """Put the fault into the copy of the project at `root`; returns the texts from before, by
+        path.
+
+        Raises ValueError when a place is not what it was when the fault was written.
         """
-        file = root / self.path
-        text = file.read_text("utf-8") if file.exists() else ""
-        write_source(file, self.planted_in(text))
-        return text
+        before, planted = {}, {}
+        for place in self.places:
+            file = root / place.path
+            before[place.path] = file.read_text("utf-8") if file.exists() else ""
+            planted[place.path] = place.planted_in(before[place.path])
+        for path, text in planted.items():
+            write_source(root / path, text)
+        return before
 
     def planted_in(self, text: str) -> str:
         """The module's text with the fault. Raises ValueError as `plant`."""

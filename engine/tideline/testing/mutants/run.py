@@ -118,7 +118,8 @@ def try_fault(fault: Fault, copy: Path) -> Trial:
     except subprocess.TimeoutExpired:
         return verdict(Outcome.UNPROVEN, f"its tests ran for more than {_TIMEOUT_S:.0f} s")
     finally:
-        write_source(copy / fault.path, before)
+        for path, text in before.items():
+            write_source(copy / path, text)
     if code == _PASSED:
         return verdict(Outcome.SURVIVED, f"these pass: {' '.join(fault.tests)}")
     failed = _FIRST_FAILURE.search(output)

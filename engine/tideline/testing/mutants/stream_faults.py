@@ -6,7 +6,7 @@ from tideline.testing.mutants.fault import Fault
 
 _STORMS = "engine/tests/storms/test_stream_storms.py"
 _OVER_A_TOPIC = (_STORMS, "-k", "short and inserts")
-_OVER_POSTGRES = (_STORMS, "-k", "short and postgres")
+_OVER_POSTGRES = (_STORMS, "-k", "short and postgres and not again")
 
 STREAM_FAULTS = (
     Fault(
@@ -15,6 +15,41 @@ STREAM_FAULTS = (
         "ends = {span.partition: span.end for span in taken.spans}",
         "ends = {s.partition: s.end - (s.length > 1) for s in taken.spans}",
         _OVER_A_TOPIC,
+    ),
+    Fault(
+        "a range is committed twice: nobody asks whether another has committed it",
+        "engine/tideline/ingest/execute/table_checkpoints.py",
+        "    if generation != work.generation:\n",
+        "    if generation < work.generation:\n",
+        _OVER_A_TOPIC,
+        (
+            (
+                "engine/tideline/hudi/commit/conflict.py",
+                "        if theirs is not None and theirs >= ours:\n            return instant\n",
+                "",
+            ),
+        ),
+    ),
+    Fault(
+        "the checkpoint is not moved with the commit",
+        "engine/tideline/ingest/execute/ingest_batch.py",
+        "            position=position,\n",
+        "            position=before.position if before else position,\n",
+        _OVER_A_TOPIC,
+    ),
+    Fault(
+        "a record behind what was read is passed over",
+        "engine/tideline/ingest/sources/kafka/position.py",
+        "ends = {span.partition: span.end for span in taken.spans}",
+        "ends = {s.partition: s.end + (s.length > 20) for s in taken.spans}",
+        _OVER_A_TOPIC,
+    ),
+    Fault(
+        "a range of the log ends where the log ended",
+        "engine/tideline/ingest/sources/postgres/look.py",
+        "        return PostgresPosition(found.origin, found.until, None)\n",
+        "        return PostgresPosition(found.origin, self.flushed, None)\n",
+        _OVER_POSTGRES,
     ),
     Fault(
         "the slot moves before the commit",

@@ -285,10 +285,13 @@ def advance_slot(source: DeclaredPostgres, lsn: int) -> bool:
         if slot is None or slot.is_lost or slot.confirmed >= lsn:
             return False
         wait_for_slot(source, connection)
-        connection.execute(
-            "select pg_replication_slot_advance(%s, %s::pg_lsn)", (source.slot, lsn_text(lsn))
-        )
-        return True
+        # Another process may have moved it further since: it cannot be moved back.
+        moved = connection.execute(
+            "select pg_replication_slot_advance(slot_name, %s::pg_lsn) from pg_replication_slots"
+            " where slot_name = %s and confirmed_flush_lsn < %s::pg_lsn",
+            (lsn_text(lsn), source.slot, lsn_text(lsn)),
+        ).fetchone()
+        return moved is not None
 
 
 def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> str:
@@ -325,6 +328,10 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
         "select count(*) from pg_publication where pubname = %s",
         (source.publication,),
     )
+    now = find_table(source, connection) if is_there else None
+    if now is not None and now.origin.entry:
+        message = f"publication {source.publication} was made meanwhile"
+        raise StorageUnavailableError(message, path=source.uri)
     if is_there:
         raise ConfigError(
             f"publication {source.publication} does not have the table: alter publication "
