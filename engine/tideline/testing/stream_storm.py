@@ -64,10 +64,11 @@ _FAST_S, _SLOW_S = 0.02, 0.5
 _KILLS_PER_EVENT = 5
 _KILLS_PER_SERVER_KILL = 40
 _KILLS_OF_A_GENERATION = 20
-_LIVES_PER_COPY = 12
+_LIVES_PER_COPY = 5
 """Of ingests, where the table is read again."""
 _AGAIN = "again"
 """In a journal: a copy that was asked for."""
+_ATTEMPTS = 5
 _BEHIND_MAX = 4
 _NEW_FILE_GROUPS = {"hoodie.parquet.small.file.limit": "0"}
 _COMMITS_PER_KILL = 0.3
@@ -420,14 +421,17 @@ def _execute(feed: StreamFeed, planned: Operation, lines: IO[str]) -> Outcome:
 
 
 def _resync(feed: StreamFeed, lines: IO[str]) -> None:
-    """Have the table read from its source again, unless it has read nothing."""
-    try:
-        planned = feed.plan_again()
-    except (ConfigError, StorageUnavailableError):
-        return
-    if _execute(feed, planned, lines) is Outcome.SUCCEEDED:
-        lines.write(f"{json.dumps([_AGAIN, 0, ''])}\n")
-        lines.flush()
+    """Have the table read from its source again, unless it has read nothing; several times where
+    another commit is faster."""
+    for _ in range(_ATTEMPTS):
+        try:
+            planned = feed.plan_again()
+        except (ConfigError, StorageUnavailableError):
+            return
+        if _execute(feed, planned, lines) is Outcome.SUCCEEDED:
+            lines.write(f"{json.dumps([_AGAIN, 0, ''])}\n")
+            lines.flush()
+            return
 
 
 @contextmanager
