@@ -122,11 +122,11 @@ def test_what_cannot_be_compared_is_said(
     assert "there is no table yet" in capsys.readouterr().err
     assert run(["verify", "other", "-f", str(path)]) == 2
     assert "no LakeTable has this name" in capsys.readouterr().err
-    path = declared(tmp_path, "{format: parquet, path: landing}")
-    path.write_text(path.read_text() + _SECOND.format(name="more", operation="insert"))
-    (tmp_path / "more").mkdir()
-    for name in ("landing", "more"):
+    path.write_text(path.read_text().replace("csv", "parquet"))
+    for name in ("landing", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
         pq.write_table(pa.table({"id": [1], "ts": [1], "v": ["a"]}), tmp_path / name / "1.parquet")
     take_in(path)
+    path.write_text(path.read_text().replace("path: landing", "path: other"))
     assert run(["verify", "-f", str(path)]) == 2
-    assert "some ingests only insert, others update" in capsys.readouterr().err
+    assert "its source is another now" in capsys.readouterr().err

@@ -38,11 +38,12 @@ DELETES = "_tideline_deletes"
 WIDE = "_tideline_wide"
 PART = "_tideline_part"
 KNOWN = "_tideline_known"
+INSERTS = "_tideline_inserts"
 WHEN = "_tideline_when"
 COMMIT = "_tideline_commit"
 """Columns of rows beside those of the table and KEY: the partition path; of a source's rows whether
-they delete, in every partition, the number of their part, how much is known of them, and the commit
-that took them in; the commit of a table's row."""
+they delete, in every partition, the number of their part, how much is known of them, whether they
+are inserted whatever is there, and the commit that took them in; the commit of a table's row."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -55,7 +56,8 @@ class Rules:
     others; rows of the commits `certain` are not made of them, nor are those of the `foreign` ones
     of any record. Up to the commit `gone_until` records may be gone that came behind others. With
     `orders_deletes` a delete that is gone may be higher than what came later. Where the source
-    `only_deletes`, rows are of others. Rows are filled up as `partial` says. Keys of a
+    `only_deletes`, rows are of others. Where it `mixes` inserts and updates, a key may be there
+    several times. Rows are filled up as `partial` says. Keys of a
     source that is read as it is may have a row whose values are not known; in a table that
     `is_partitioned` nor is its place.
     """
@@ -69,6 +71,7 @@ class Rules:
     lost_early: bool = False
     orders_deletes: bool = False
     only_deletes: bool = False
+    mixes: bool = False
     gone_until: str = ""
     certain: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
@@ -132,6 +135,12 @@ class _Pairs:
             final.states[filled.undecided] = KeyState.UNDECIDED
         has_place = rules.is_unique_in_table or not rules.is_partitioned
         note_known(final, ids, keys, source.column(KNOWN).to_numpy(), has_place=has_place)
+        inserts = _flags(source.column(INSERTS))
+        if inserts.any():
+            final.states[_is_inserted_again(given, inserts, count)] = KeyState.UNDECIDED
+        if rules.mixes and rules.may_lack:
+            final.states[final.states == KeyState.DELETED] = KeyState.UNDECIDED
+            final.states[_may_be_inserted(table, ids[first:], count, rules)] = KeyState.UNDECIDED
         is_open = _open_rows(source, rules)
         has_open = np.zeros(count, np.bool_)
         has_open[ids[:first][is_open]] = True
@@ -276,6 +285,24 @@ class _Pairs:
         return found
 
 
+def _is_inserted_again(given: SourceRows, inserts: Flags, count: int) -> Flags:
+    """Ids with a row that was inserted where one may have been: which one of several an update or a
+    delete finds depends on the files that they are in."""
+    arrival, rows = np.arange(len(given.ids)), ~given.deletes
+    first = np.full(count, len(arrival), np.int64)
+    np.minimum.at(first, given.ids[rows], arrival[rows])
+    found = np.zeros(count, np.bool_)
+    found[given.ids[rows & inserts & (arrival > first[given.ids])]] = True
+    return found
+
+
+def _may_be_inserted(table: pa.Table, ids: Numbers, count: int, rules: Rules) -> Flags:
+    """Ids with several rows in the table, some of them perhaps of records that are gone."""
+    is_open = ~_is_certain(table, np.arange(table.num_rows), rules)
+    found: Flags = np.bincount(ids, minlength=count) > 1
+    return found & (np.bincount(ids[is_open], minlength=count) > 0)
+
+
 def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Differences:
     """Rows that one side has more often than the other, but for keys that are undecided."""
     undecided = 0
@@ -292,21 +319,23 @@ def _compare_bags(source: pa.Table, table: pa.Table, rules: Rules) -> Difference
     has_open = np.zeros(count, np.bool_)
     has_open[codes[:first][_open_rows(source, rules)]] = True
     unsure = has_open[missing]
-    unknown = np.zeros(len(extra), np.bool_)
+    counts, unknown = -more[extra], np.zeros(len(extra), np.int64)
     if rules.lost_early and len(extra):
-        unknown = ~_is_certain(table, at[extra] - first, rules)
-    positions = [(Kind.MISSING, at[missing[~unsure]]), (Kind.EXTRA, at[extra[~unknown]])]
+        # Rows alike are as many as there are: each that may be of what is gone explains one.
+        is_open = ~_is_certain(table, np.arange(table.num_rows), rules)
+        unknown = np.minimum(counts, np.bincount(codes[first:][is_open], minlength=count)[extra])
+    surplus = at[extra[counts > unknown]]
+    positions = [(Kind.MISSING, at[missing[~unsure]]), (Kind.EXTRA, surplus)]
     found = [
         row
         for kind, chosen in positions
         for row in _named(kind, both.take(pa.array(chosen[: rules.rows_max])))
     ]
-    counts = -more[extra]
     return Differences(
         equal=int(table.num_rows - counts.sum()),
         missing=int(more[missing[~unsure]].sum()),
-        extra=int(counts[~unknown].sum()),
-        unknown=int(counts[unknown].sum() + more[missing[unsure]].sum()),
+        extra=int((counts - unknown).sum()),
+        unknown=int(unknown.sum() + more[missing[unsure]].sum()),
         undecided=undecided,
         first=tuple(found[: rules.rows_max]),
     )
@@ -316,7 +345,8 @@ def _without_deleted(
     source: pa.Table, table: pa.Table, rules: Rules
 ) -> tuple[pa.Table, pa.Table, int]:
     """The rows behind the last delete of their key, and those of the table; without keys whose
-    order is not known, and how many these are."""
+    order is not known or that had several rows then, and how many these are: of these rows a delete
+    finds one or all, by the files that they are in."""
     names = [KEY] if rules.is_unique_in_table else [KEY, PARTITION]
     both = pa.concat_tables([source.select(names), table.select(names)])
     ids, first = row_codes(both, names), source.num_rows
@@ -324,7 +354,11 @@ def _without_deleted(
     deletes, given = _flags(source.column(DELETES)), ids[:first]
     last = np.full(count, NOWHERE, np.int64)
     np.maximum.at(last, given[deletes], np.flatnonzero(deletes))
+    before = given[~deletes & (np.arange(first) < last[given])]
     undecided = is_spread(given, source.column(PART).to_numpy(), count) & (last != NOWHERE)
+    undecided |= np.bincount(before, minlength=count) > 1
+    if rules.may_lack:
+        undecided |= last != NOWHERE
     keeps = ~deletes & (np.arange(first) > last[given]) & ~undecided[given]
     kept = table.filter(pa.array(~undecided[ids[first:]]))
     return source.filter(pa.array(keeps)), kept, int(undecided.sum())

@@ -132,6 +132,7 @@ def note_known(
 
 
 def _last_deletes(given: SourceRows, arrival: Numbers, count: int) -> Numbers:
+    """Of each id the position of the last row that deletes it."""
     last = np.full(count, NOWHERE, np.int64)
     narrow = given.deletes & ~given.wide
     np.maximum.at(last, given.ids[narrow], arrival[narrow])

@@ -159,9 +159,10 @@ class _ReadAgain:
     @property
     def gone_until(self) -> str:
         found = ""
+        is_bag = all(item.feed.keyed.is_bag or item.feed.keyed.deletes_only for item in self.again)
         for item in self.again:
             # Rows that are only inserted take no place of others.
-            if item.gone and not item.feed.keyed.is_bag:
+            if item.gone and not (is_bag and item.feed.keyed.is_bag):
                 is_early = not item.gone_until
                 found = max(found, item.gone_until)
                 found = _ANY_TIME if is_early and len(self.again) > 1 else found

@@ -29,6 +29,7 @@ from tideline.ingest.sources.known_rows import Known
 from tideline.ingest.verify.compare import (
     COMMIT,
     DELETES,
+    INSERTS,
     KNOWN,
     PART,
     PARTITION,
@@ -118,6 +119,7 @@ class KeyedRows:
             WIDE: pa.array(is_wide),
             PART: pa.array(np.full(len(batch), part, np.int32)),
             KNOWN: pa.array(np.full(len(batch), known, np.int8)),
+            INSERTS: pa.repeat(pa.scalar(self.is_bag), len(batch)),
             WHEN: pa.repeat(pa.scalar(when), len(batch)),
         }
         return _with_columns(batch.rows.select(self.schema.names), more)
@@ -143,7 +145,7 @@ class KeyedRows:
     def typed_source(self, rows: pa.Table | None) -> pa.Table:
         """Rows that `of_source` made, or none of them."""
         kinds = {DELETES: pa.bool_(), WIDE: pa.bool_(), PART: pa.int32()}
-        kinds |= {KNOWN: pa.int8(), WHEN: pa.string()}
+        kinds |= {KNOWN: pa.int8(), INSERTS: pa.bool_(), WHEN: pa.string()}
         return self._typed(kinds, rows)
 
     def typed_table(self, rows: pa.Table | None) -> pa.Table:

@@ -143,14 +143,10 @@ def _work(operation: Operation) -> IngestRange:
 
 
 def _keyed(feeds: Sequence[Feed]) -> KeyedRows:
-    """How the rows of all feeds become the table's. Raises ConfigError where some are inserted and
-    others updated: which rows an update finds depends on the files they are in."""
-    writers = [feed for feed in feeds if not feed.keyed.deletes_only]
-    if len({feed.keyed.is_bag for feed in writers}) > 1:
-        operations = ", ".join(f"{feed.work.name} {feed.work.write_operation}" for feed in writers)
-        message = "the rows cannot be compared: some ingests only insert, others update"
-        raise ConfigError(message, table=feeds[0].table.uri, value=operations)
-    return (writers or feeds)[0].keyed
+    """How rows of the table are compared: as a bag only where all that write them insert."""
+    order = (feed.keyed.is_bag + 2 * feed.keyed.deletes_only for feed in feeds)
+    _, keyed = min(zip(order, (feed.keyed for feed in feeds), strict=True), key=lambda it: it[0])
+    return keyed
 
 
 @dataclass(slots=True)
@@ -206,6 +202,7 @@ class _Sides:
             lost_early=given.lost_early,
             orders_deletes=self.orders_deletes,
             only_deletes=only_deletes,
+            mixes=len({feed.keyed.is_bag for feed in self.feeds}) > 1,
             gone_until=given.gone_until,
             certain=certain,
             foreign=foreign,
