@@ -19,6 +19,7 @@ from typing import Any
 
 from tideline_operator.resources.field import FieldRule, is_required, json_name, rule_of
 from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.resources.lake_source import LakeSource
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION, PAUSED_ANNOTATION
@@ -34,10 +35,10 @@ resources under `operator/tideline_operator/resources/`, as it writes the
 CustomResourceDefinitions; in a cluster `kubectl explain laketable.spec.ingest` says the same.
 
 The API server refuses what breaks a limit or a rule below and names the field; `tideline run` does
-too, with the line. A field marked *immutable* keeps the value it was created with. What only shows
-when the operator reads the spec (a cron expression that never matches, a type nested wrongly, a
-LakeStore that does not exist) is reported in the condition `SpecValid`, and the last valid spec
-stays in force.
+too, with the line. A LakeSource is of `tideline run` alone: the API server has no such kind. A
+field marked *immutable* keeps the value it was created with. What only shows when the operator
+reads the spec (a cron expression that never matches, a type nested wrongly, a LakeStore that does
+not exist) is reported in the condition `SpecValid`, and the last valid spec stays in force.
 
 The annotation `{PAUSED_ANNOTATION}: "true"` has the effect of `spec.suspend: true`.
 """
@@ -47,7 +48,7 @@ _SCALARS = {Duration: "duration", Cron: "cron expression"}
 def resource_page() -> str:
     """The whole page as Markdown."""
     parts = [_INTRODUCTION]
-    for kind in (LakeTable, LakeCatalog, LakeStore):
+    for kind in (LakeTable, LakeCatalog, LakeSource, LakeStore):
         parts.append(f"\n## {kind.KIND}\n\n{kind.__doc__}\n")
         hints = typing.get_type_hints(kind)
         for name in ("spec", "status"):

@@ -143,7 +143,9 @@ def create(server: ApiServer, value: Manifest, namespace: str) -> Any:
 def resources_of_the_repository() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted((ROOT / "examples").rglob("*.yaml")):
         for value in values_in(path.read_text("utf-8"), str(path)):
-            if value.get("apiVersion", "").startswith("tideline.dev/"):
+            is_ours = value.get("apiVersion", "").startswith("tideline.dev/")
+            # A LakeSource is of `tideline run` alone.
+            if is_ours and value["kind"] != "LakeSource":
                 yield f"{path.relative_to(ROOT)}:{value['kind']}", value
 
 

@@ -114,10 +114,10 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path:
         ((table(location="ftp://x/y"),), "spec.location: unknown storage scheme"),
         ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
-         "LakeCatalog, LakeStore, did you mean LakeTable?"),
+         "LakeCatalog, LakeSource, LakeStore, did you mean LakeTable?"),
         (("a: 1",), "document 1: apiVersion and kind are required, as text"),
         (("[]",), "document 1: is not a mapping"),
-        ((STORE,), "no LakeTable and no LakeCatalog (apiVersion tideline.dev/v1alpha1) in"),
+        ((STORE,), "no LakeTable, LakeCatalog or LakeSource (apiVersion tideline.dev/v1alpha1) in"),
         (("apiVersion: v1\nkind: Secret\n",), "no LakeTable"),
     ],
 )  # fmt: skip

@@ -58,11 +58,15 @@ def is_included(spec: LakeCatalogSpec, name: str) -> bool:
 def resource_name(catalog: LakeCatalog, table: FoundTable, taken: Container[str]) -> str:
     """The name of the LakeTable of a table: `lake-sales-orders`, with a digest at its end where
     that is too long, taken, or another table's as well."""
-    words = (catalog.metadata.name, *table.parts)
+    place = catalog.place().spec
+    told_apart = (str(catalog.metadata), place.location, str(place.catalog), *table.parts)
+    return name_apart((catalog.metadata.name, *table.parts), told_apart, taken)
+
+
+def name_apart(words: tuple[str, ...], told_apart: tuple[str, ...], taken: Container[str]) -> str:
+    """These words as a name, with a digest of what tells it apart where it is too long or taken."""
     plain = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")
     if len(plain) <= NAME_LENGTH_MAX and plain not in taken:
         return plain
-    place = catalog.place().spec
-    told_apart = (str(catalog.metadata), place.location, str(place.catalog), *table.parts)
     digest = hashlib.sha256("\n".join(told_apart).encode()).hexdigest()[:_DIGEST_LENGTH]
     return f"{plain[: NAME_LENGTH_MAX - _DIGEST_LENGTH - 1].strip('-')}-{digest}"

@@ -124,7 +124,7 @@ class Reconciler:
 
     def _round(self) -> _Round:
         found = _Round(False, [])
-        self._look_at_catalogs()
+        self._look_for_tables()
         for table in self._files.tables:
             actions = self._look(table)
             start = next((action for action in actions if isinstance(action, Start)), None)
@@ -137,12 +137,13 @@ class Reconciler:
                 found.waits += [action for action in actions if isinstance(action, Wait)]
             if self._stop.is_set():
                 break
+        self._files.move_slots(self._reporter.note, is_idle=not found.has_worked)
         return found
 
-    def _look_at_catalogs(self) -> None:
-        """Take in the tables that catalogs have got since. Raises ConflictError where another run
-        has one."""
-        self._files.look_at_catalogs(self._reporter.note)
+    def _look_for_tables(self) -> None:
+        """Take in the tables that catalogs and sources have got since. Raises ConflictError where
+        another run has one."""
+        self._files.look_for_tables(self._reporter.note)
         self._lock.hold(self._files.tables)
 
     def _look(self, table: ResolvedTable) -> tuple[PlannedAction, ...]:
@@ -151,6 +152,8 @@ class Reconciler:
         if status is None:
             status = fresh_start(table, read_status(self._state_folder, table))
         observed = self._observer.observe(table, status, running=self._launcher.running)
+        checkpoints = None if observed.table is None else observed.table.checkpoints
+        self._files.sources.note_checkpoints(table, checkpoints)
         now_ms = self._clock.now_ms()
         actions = plan(table, status, observed, now_ms)
         self._blocked[table.name] = tuple(item for item in actions if isinstance(item, Blocked))
@@ -231,9 +234,7 @@ class Reconciler:
         """Sleep until the first wait is over, a resource file changes or a signal comes."""
         now_ms = self._clock.now_ms()
         until_ms = min((wait.until_ms for wait in waits), default=now_ms + RESYNC_MS)
-        until_ms = min(
-            until_ms, now_ms + RESYNC_MS, self._files.catalogs.due_ms or now_ms + RESYNC_MS
-        )
+        until_ms = min(until_ms, now_ms + RESYNC_MS, self._files.due_ms or now_ms + RESYNC_MS)
         while not self._stop.is_set() and now_ms < until_ms:
             self._stop.wait(min(_WATCH_S, (until_ms - now_ms) / 1000))
             if watches_files and self._reload():
@@ -259,7 +260,7 @@ class Reconciler:
             codes |= {item.exit_code for item in self._blocked.get(table.name, ())}
             status = self._statuses.get(table.name, LakeTableStatus())
             codes |= {item.exit_code or 1 for item in unresolved_failures(status)}
-        codes |= {problem.exit_code for problem in self._files.catalogs.problems}
+        codes |= {problem.exit_code for problem in self._files.problems}
         if any(self._set_aside.values()):
             codes.add(SET_ASIDE)
         return most_severe(codes)

@@ -31,7 +31,7 @@ def run_tables(
     if dry_run:
         return _preview(files, state_folder, as_json=as_json)
     reporter = _reporter(as_json)
-    files.look_at_catalogs(reporter.note)
+    files.look_for_tables(reporter.note)
     with RunLock(state_folder) as lock:
         lock.hold(files.tables)
         for note in files.notes(os.environ):
@@ -50,7 +50,7 @@ def run_tables(
 
 
 def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
-    files.look_at_catalogs(lambda text: click.echo(text, err=True))
+    files.look_for_tables(lambda text: click.echo(text, err=True))
     places = _places(files)
     previews = preview_run(files.tables, state_folder, SystemClock(), lambda: worker(places))
     for preview in previews:
@@ -60,7 +60,7 @@ def _preview(files: TableFiles, state_folder: Path, *, as_json: bool) -> int:
         for line in preview.lines():
             click.echo(masked(line))
     codes = {code for preview in previews for code in preview.exit_codes}
-    return most_severe(codes | {problem.exit_code for problem in files.catalogs.problems})
+    return most_severe(codes | {problem.exit_code for problem in files.problems})
 
 
 def _reporter(as_json: bool) -> Reporter:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tideline.clock import Clock, SystemClock
+from tideline.errors import TidelineError
 from tideline.ingest.sources.source import Available
 from tideline_operator.local.catalog_tables import CatalogTables
+from tideline_operator.local.source_tables import SourceTables
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
 
 
 class TableFiles:
-    """The tables that a set of paths declares, and those of its catalogs; the last valid state is
-    kept."""
+    """The tables that a set of paths declares, with those of its catalogs and sources; the last
+    valid state is kept."""
 
     def __init__(
         self, paths: Iterable[Path], *, ca_bundle: str | None, clock: Clock | None = None
@@ -26,14 +28,32 @@ class TableFiles:
         self._noted: set[tuple[str, str, str]] = set()
         self.resources: ResourceSet = load_resources(self._paths, ca_bundle=ca_bundle)
         self.catalogs = CatalogTables(clock or SystemClock())
+        self.sources = SourceTables(clock or SystemClock())
 
     @property
     def tables(self) -> tuple[ResolvedTable, ...]:
-        return (*self.resources.tables, *self.catalogs.tables)
+        return (*self.resources.tables, *self.catalogs.tables, *self.sources.tables)
 
-    def look_at_catalogs(self, note: Callable[[str], None]) -> None:
-        """Look at the catalogs that are due; `tables` are then those they have."""
+    @property
+    def problems(self) -> tuple[TidelineError, ...]:
+        """Why catalogs and sources could not be listed."""
+        return (*self.catalogs.problems, *self.sources.problems)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next look for tables is due; None where there is none."""
+        due = (self.catalogs.due_ms, self.sources.due_ms)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+    def look_for_tables(self, note: Callable[[str], None]) -> None:
+        """Look at the catalogs and sources that are due; `tables` are then those they have."""
         self.catalogs.look(self.resources.catalogs, self.resources.tables, note)
+        others = (*self.resources.tables, *self.catalogs.tables)
+        self.sources.look(self.resources.sources, others, note)
+
+    def move_slots(self, note: Callable[[str], None], *, is_idle: bool) -> None:
+        """Let the slots of sources move to what all their tables have."""
+        self.sources.move_slots(self.resources.sources, note, is_idle=is_idle)
 
     def reload_if_changed(self, hold: Callable[[Iterable[ResolvedTable]], None]) -> bool:
         """Read the files again if any changed, and `hold` what they declare.
@@ -48,6 +68,7 @@ class TableFiles:
         hold(resources.tables)
         self.resources = resources
         self.catalogs.look_again()
+        self.sources.look_again()
         return True
 
     def notes(self, environment_names: Iterable[str]) -> list[str]:

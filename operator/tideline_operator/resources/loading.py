@@ -16,18 +16,20 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from tideline.errors import ConfigError
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.resources.lake_source import LakeSource
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.parsing import parse_resource
-from tideline_operator.resources.resolved import ResolvedCatalog, ResolvedTable
+from tideline_operator.resources.resolved import ResolvedCatalog, ResolvedSource, ResolvedTable
 from tideline_operator.resources.resolving import resolve_table
 from tideline_operator.resources.sources.place_finder import overlaps
 
-_KINDS = {kind.KIND: kind for kind in (LakeTable, LakeCatalog, LakeStore)}
-_Resource: TypeAlias = LakeTable | LakeCatalog | LakeStore
+_KINDS = {kind.KIND: kind for kind in (LakeTable, LakeCatalog, LakeSource, LakeStore)}
+_Resource: TypeAlias = LakeTable | LakeCatalog | LakeSource | LakeStore
 _Parsed: TypeAlias = tuple[Path, Document, _Resource]
 _Stores: TypeAlias = Mapping[str, Mapping[str, LakeStoreSpec]]
 _GROUP = API_VERSION.split("/")[0]
@@ -39,6 +41,7 @@ class ResourceSet:
 
     tables: tuple[ResolvedTable, ...]
     catalogs: tuple[ResolvedCatalog, ...]
+    sources: tuple[ResolvedSource, ...]
     stores: tuple[LakeStore, ...]
     files: tuple[Path, ...]
     skipped: tuple[str, ...]
@@ -67,13 +70,17 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
     stores = _stores_of(parsed, problems)
     tables = _resolve_tables(parsed, stores, ca_bundle, problems)
     catalogs = _resolve_catalogs(parsed, stores, ca_bundle, problems)
+    sources = _resolve_sources(parsed, stores, ca_bundle, problems)
+    problems += _slots_shared(tables, sources)
     if problems:
         raise ConfigError(";\n".join(problems))
-    if not tables and not catalogs:
+    if not tables and not catalogs and not sources:
         shown = ", ".join(str(path) for path in files) or "no file"
-        raise ConfigError(f"no LakeTable and no LakeCatalog (apiVersion {API_VERSION}) in {shown}")
+        raise ConfigError(
+            f"no LakeTable, LakeCatalog or LakeSource (apiVersion {API_VERSION}) in {shown}"
+        )
     found = tuple(item for _, _, item in parsed if isinstance(item, LakeStore))
-    return ResourceSet(tuple(tables), tuple(catalogs), found, files, tuple(skipped))
+    return ResourceSet(tuple(tables), tuple(catalogs), tuple(sources), found, files, tuple(skipped))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -175,6 +182,43 @@ def _resolve_catalogs(
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
     return catalogs
+
+
+def _resolve_sources(
+    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
+) -> list[ResolvedSource]:
+    sources: list[ResolvedSource] = []
+    for file, document, resource in parsed:
+        if not isinstance(resource, LakeSource):
+            continue
+        known = stores.get(resource.metadata.namespace, {})
+        resolve = partial(resolve_table, stores=known, folder=file.parent, ca_bundle=ca_bundle)
+        try:
+            sources.append(ResolvedSource(resource, resolve(resource.stand_in()), resolve))
+        except ConfigError as error:
+            problems.append(f"{_where(document)}: {error}")
+    return sources
+
+
+def _slots_shared(
+    tables: Iterable[ResolvedTable], sources: Iterable[ResolvedSource]
+) -> Iterator[str]:
+    """Slots that two resources would move."""
+    named = [
+        (f"LakeTable {table.name}", source)
+        for table in tables
+        for source in table.sources.values()
+        if isinstance(source, DeclaredPostgres)
+    ]
+    named += [(f"LakeSource {source.name}", source.declared) for source in sources]
+    owners: dict[tuple[str, str], str] = {}
+    for name, source in named:
+        owner = owners.setdefault((source.connection, source.slot), name)
+        if owner != name:
+            yield (
+                f"{name}: slot {source.slot} is {owner}'s: give it another one, or read all tables "
+                "with one LakeSource"
+            )
 
 
 def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[str]:

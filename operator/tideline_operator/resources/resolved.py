@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tideline.ingest.location import Location
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot
 from tideline.ingest.sources.source import Declared
 from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.resources.lake_source import LakeSource
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 
@@ -76,3 +79,40 @@ class ResolvedCatalog:
     def table(self, name: str, parts: tuple[str, ...]) -> ResolvedTable:
         """One of its tables, as the LakeTable `name`."""
         return self.resolve(self.resource.table(name, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSource:
+    """A LakeSource, one table in its place, and what resolves its tables in the same way."""
+
+    resource: LakeSource
+    stand_in: ResolvedTable
+    resolve: Callable[[LakeTable], ResolvedTable]
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return str(self.resource.metadata)
+
+    @property
+    def declared(self) -> DeclaredPostgres:
+        """How one of its tables is read."""
+        (source,) = self.stand_in.sources.values()
+        assert isinstance(source, DeclaredPostgres)
+        return source
+
+    @property
+    def slot(self) -> DeclaredSlot:
+        """The slot of its tables."""
+        source = self.declared
+        return DeclaredSlot(source.slot, source.publication, source.connection)
+
+    def table(self, name: str, place: tuple[str, str], key: tuple[str, ...]) -> ResolvedTable:
+        """One of its tables, as the LakeTable `name`, whose slot other tables share."""
+        table = self.resolve(self.resource.table(name, place, key))
+        shared = {
+            ingest: replace(source, is_shared=True)
+            for ingest, source in table.sources.items()
+            if isinstance(source, DeclaredPostgres)
+        }
+        return replace(table, sources=shared)

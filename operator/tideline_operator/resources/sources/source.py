@@ -70,7 +70,7 @@ _FOR_NAMED = (
 )
 _PREFIX = "POSTGRES_"
 _FROM_SECRET = f"begins with {_PREFIX} where it is a key of a Secret"
-_IDENTIFIER: Mapping[str, Any] = {
+IDENTIFIER: Mapping[str, Any] = {
     "pattern": r"[a-z_][a-z0-9_]*",
     "pattern_meaning": "small letters, digits and _",
     "length_max": 63,
@@ -339,13 +339,13 @@ class Source:
         "Replication slot, of this ingest alone. It is made where it is missing, and keeps the log "
         "of the server until it is in the table.",
         default=None,
-        **_IDENTIFIER,
+        **IDENTIFIER,
     )
     publication: str | None = described(
         "Publication that has the table; named like the slot by default, and made where it is "
         "missing.",
         default=None,
-        **_IDENTIFIER,
+        **IDENTIFIER,
     )
     connection_variable: str | None = described(
         "Variable of the environment that has the connection string, such as "

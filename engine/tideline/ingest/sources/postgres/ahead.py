@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 
 from tideline.errors import ConfigError
-from tideline.ingest.sources.postgres.connection import is_code
+from tideline.ingest.sources.postgres.connection import OfSlot, is_code
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
@@ -76,7 +76,7 @@ def look_ahead(source: DeclaredPostgres, connection: Connection, after: int, flu
         span *= _GROWTH
 
 
-def wait_for_slot(source: DeclaredPostgres, connection: Connection) -> None:
+def wait_for_slot(source: OfSlot, connection: Connection) -> None:
     """Until nobody uses the slot, for a moment: one that died does so a little longer."""
     deadline_s = time.monotonic() + _BUSY_S
     while time.monotonic() < deadline_s:

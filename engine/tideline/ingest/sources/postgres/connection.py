@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.sources.postgres.credentials import SAFEST
-from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.memory_files import files_of
 from tideline.secret_values import masked, note_secrets
 
@@ -46,6 +45,7 @@ _REMEDIES: Mapping[str, str] = {
     "42501": "the user needs REPLICATION, and to own the table where the publication is to be made",
     "55006": "another reader uses the slot: a slot is of one ingest",
     "57014": "a transaction has been open for long, and is waited for",
+    "55P03": "transactions write to the table, and are waited for before it is published",
     "53400": "raise max_replication_slots",
 }
 """What is to be done, by the code of an error."""
@@ -55,10 +55,29 @@ another process made meanwhile."""
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58", "XX")
 
 
+class OfServer(Protocol):
+    """What is read of a server: its name for messages, and the variable of the environment with the
+    connection string."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def connection(self) -> str: ...
+
+
+class OfSlot(OfServer, Protocol):
+    """What reads a slot."""
+
+    @property
+    def slot(self) -> str: ...
+
+    @property
+    def publication(self) -> str: ...
+
+
 @contextmanager
-def connected(
-    source: DeclaredPostgres, variables: Mapping[str, str] = os.environ
-) -> Iterator[Connection]:
+def connected(source: OfServer, variables: Mapping[str, str] = os.environ) -> Iterator[Connection]:
     """A connection where each statement commits. Raises ConfigError, StorageUnavailableError."""
     try:
         import psycopg
@@ -97,7 +116,7 @@ def is_code(error: BaseException, code: str) -> bool:
     return getattr(error, "sqlstate", None) == code
 
 
-def failure(source: DeclaredPostgres, words: str, code: str) -> TidelineError:
+def failure(source: OfServer, words: str, code: str) -> TidelineError:
     """What a server refuses while it is asked, by the code of its error."""
     if code in _REMEDIES:
         words = f"{words}; {_REMEDIES[code]}"
@@ -119,7 +138,7 @@ def _noted(conninfo: str, variables: Mapping[str, str]) -> Mapping[str, object]:
     return found
 
 
-def _raise_unconnected(source: DeclaredPostgres, error: Error) -> NoReturn:
+def _raise_unconnected(source: OfServer, error: Error) -> NoReturn:
     from psycopg import OperationalError
 
     words = masked(str(error)).strip().replace("\n", " ")
@@ -128,5 +147,5 @@ def _raise_unconnected(source: DeclaredPostgres, error: Error) -> NoReturn:
     raise StorageUnavailableError(f"the server does not answer: {words}", path=source.uri)
 
 
-def _raise_failed(source: DeclaredPostgres, error: Error) -> NoReturn:
+def _raise_failed(source: OfServer, error: Error) -> NoReturn:
     raise failure(source, masked(str(error)).strip().replace("\n", " "), error.sqlstate or "")

@@ -21,10 +21,11 @@ CHANGES_MAX = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredPostgres:
-    """One table, read by a slot of its own.
+    """One table, read by a slot of its own, or by one that `is_shared` with other tables.
 
     `connection` names the variable of the environment with the connection string. Rows that cannot
-    be taken in are kept below `set_aside`; without it they fail the ingest.
+    be taken in are kept below `set_aside`; without it they fail the ingest. A shared slot is moved
+    by what knows all its tables (`shared_slot`), and its publication grows by each of them.
     """
 
     kind: ClassVar[str] = KIND
@@ -45,6 +46,7 @@ class DeclaredPostgres:
     changes_max: int = CHANGES_MAX
     set_aside: Location | None = None
     step_bytes: int = STEP_BYTES
+    is_shared: bool = False
 
     @property
     def schema_and_name(self) -> tuple[str, str]:
@@ -75,7 +77,7 @@ class DeclaredPostgres:
 
     @property
     def settles(self) -> bool:
-        return True
+        return not self.is_shared
 
     def address(self, table_uri: str) -> str:  # noqa: ARG002
         """Without the server: it may move, and a position says which one it is of."""
@@ -119,6 +121,7 @@ class DeclaredPostgres:
             "changesMax": self.changes_max,
             "stepBytes": self.step_bytes,
             "setAside": None if self.set_aside is None else self.set_aside.to_json_object(),
+            "isShared": self.is_shared,
         }
 
     @classmethod
@@ -134,4 +137,6 @@ class DeclaredPostgres:
             changes_max=int(content["changesMax"]),
             step_bytes=int(content.get("stepBytes", STEP_BYTES)),
             set_aside=Location.from_json_object(set_aside) if set_aside else None,
+            # What earlier releases planned has a slot of its own.
+            is_shared=bool(content.get("isShared", False)),
         )

@@ -6,7 +6,8 @@
    meanwhile, before or behind the span, is in the log behind the slot's beginning.
 3. Then the log is read from the slot's beginning. It repeats changes that the copy has, each key's
    in their order, so that a row ends as the log has it. Rows that were deleted since are deleted:
-   nothing is copied once the log is read.
+   nothing is copied once the log is read. Where other tables have the slot already, the log is read
+   from where it ended when the table came to its publication: the first commit says so.
 4. A range of the log ends with a transaction. Where there is nothing for this table in much log, a
    range without rows lets the slot move on, and the server remove it. Where a look has no time to
    see what there is, the range is `unseen`: what reads it ends it where there are enough changes.
@@ -42,6 +43,8 @@ _AGAIN = (
 )
 _NAME_IT = "name that in source.table, and the ingest continues with it"
 _OR_THE_OTHER = "have the other one copied with tideline resync"
+_ELSEWHERE = "what was deleted meanwhile cannot be known: copy the table again into a new location"
+_MATCHES = "its LakeSource takes it in as another table where that name matches"
 STEP_BYTES = 64 << 20
 """How much log is looked through at first, and kept without a change of this table."""
 _RETAINED_BYTES_NOTED = 1 << 30
@@ -93,6 +96,7 @@ class PostgresLook:
     ahead: Ahead | None = None
     step_bytes: int = STEP_BYTES
     renamed_to: str = ""
+    is_shared: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -125,6 +129,8 @@ class PostgresLook:
     ) -> PostgresRange | Lost:
         if self.origin is None:
             return Lost(f"there is no table {self.table}", "create it, or name the right one")
+        if self.is_shared:
+            return Lost(f"other tables read slot {self.slot_name} as well", _ELSEWHERE)
         return PostgresRange(self.origin, self.flushed, again=Again.BEGIN)
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
@@ -133,6 +139,8 @@ class PostgresLook:
             return Backlog()
         at = None if known is None or self.slot is None else known.lsn
         unsettled = at is not None and self.slot is not None and at > self.slot.confirmed
+        # A slot of several tables is left to what knows them all.
+        unsettled = unsettled and not self.is_shared
         return Backlog(
             parts=0 if self._next(known) is None else 1,
             size_bytes=0 if at is None else max(0, self.flushed - at),
@@ -169,7 +177,7 @@ class PostgresLook:
         if found.keys is not None:
             return PostgresPosition(found.origin, found.lsn, found.keys.until, again)
         if found.until is None:
-            return PostgresPosition(found.origin, again=again)
+            return PostgresPosition(found.origin, found.lsn, (), again)
         return PostgresPosition(found.origin, found.until, None)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
@@ -188,14 +196,7 @@ class PostgresLook:
     def describe_others(self) -> str | None:
         """How much log the server keeps for the slot, where that is much."""
         slot = self.slot
-        if slot is None or slot.retained_bytes < _RETAINED_BYTES_NOTED:
-            return None
-        # In whole units, so that it is not said again for each look.
-        kept = size_text(slot.retained_bytes // _RETAINED_BYTES_NOTED * _RETAINED_BYTES_NOTED)
-        text = f"the server keeps over {kept} of its log for slot {self.slot_name}"
-        if slot.safe_bytes is not None and slot.safe_bytes < slot.retained_bytes:
-            text += ", and is close to giving it up (max_slot_wal_keep_size)"
-        return text
+        return None if slot is None or self.is_shared else describe_kept(self.slot_name, slot)
 
     def _is_in_use(self, known: PostgresPosition) -> bool:
         """Whether the log could not be looked at for that."""
@@ -219,56 +220,73 @@ class PostgresLook:
             return None
         if self.ahead.until is not None:
             return PostgresRange(self.origin, known.lsn, self.ahead.until)
-        if self.slot.confirmed < known.lsn:
+        if self.slot.confirmed < known.lsn and not self.is_shared:
             # The slot moves first, and what is in the table is not decoded again.
             return None
         if self.ahead.seen_to - known.lsn > self.step_bytes or (
             not self.ahead.is_all and self.ahead.seen_to > known.lsn
         ):
             return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
-        if self.ahead.is_all or self.flushed <= known.lsn:
+        if self.ahead.is_all or self.flushed <= known.lsn or self.is_shared:
+            # What a shared slot has is looked through whole: it does not move for one table.
             return None
         # So much more that the same log is not decoded for many steps.
         more = max(self.step_bytes, known.lsn - self.slot.restart)
         until = min(self.flushed, known.lsn + more)
         return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
 
+    def _remedy_of_name(self) -> str:
+        if self.is_shared:
+            return _MATCHES
+        return _NAME_IT if self.origin is None else f"{_NAME_IT}; or {_OR_THE_OTHER}"
+
     def _lost(self, known: PostgresPosition | None) -> Lost | None:
         if known is None:
             return None
+        remedy = _ELSEWHERE if self.is_shared else _AGAIN
         if self.renamed_to:
             what = f"table {self.table} has become {self.renamed_to}"
-            return Lost(
-                what, _NAME_IT if self.origin is None else f"{_NAME_IT}; or {_OR_THE_OTHER}"
-            )
+            return Lost(what, self._remedy_of_name())
         if self.origin is None:
-            return Lost(f"there is no table {self.table} any more", _AGAIN)
+            return Lost(f"there is no table {self.table} any more", remedy)
         if not _is_same(known, self.origin):
-            return Lost(_difference(self.table, known.origin, self.origin), _AGAIN)
+            return Lost(_difference(self.table, known.origin, self.origin), remedy)
         if known.phase is Phase.AGAIN:
             # A slot that is gone or given up is made again.
             return None
         if self.slot is None:
             gone = f"there is no slot {self.slot_name} any more"
-            return None if known.lsn is None else Lost(gone, _AGAIN)
+            return None if known.lsn is None else Lost(gone, remedy)
         if self.slot.is_lost:
             what = f"the server has given up slot {self.slot_name}: max_slot_wal_keep_size"
-            return Lost(what, _AGAIN)
+            return Lost(what, remedy)
         if known.lsn is None:
             return None
         if self.slot.confirmed > known.lsn:
             return Lost(
                 f"slot {self.slot_name} is at {lsn_text(self.slot.confirmed)}, the table has read "
                 f"to {lsn_text(known.lsn)}: another reader moved it, or it was made again",
-                _AGAIN,
+                remedy,
             )
         if known.lsn > self.flushed:
             return Lost(
                 f"the log ends at {lsn_text(self.flushed)}, the table has read to "
                 f"{lsn_text(known.lsn)}: the server lost changes",
-                _AGAIN,
+                remedy,
             )
         return None
+
+
+def describe_kept(name: str, slot: Slot) -> str | None:
+    """How much log the server keeps for a slot, where that is much."""
+    if slot.retained_bytes < _RETAINED_BYTES_NOTED:
+        return None
+    # In whole units, so that it is not said again for each look.
+    kept = size_text(slot.retained_bytes // _RETAINED_BYTES_NOTED * _RETAINED_BYTES_NOTED)
+    text = f"the server keeps over {kept} of its log for slot {name}"
+    if slot.safe_bytes is not None and slot.safe_bytes < slot.retained_bytes:
+        text += ", and is close to giving it up (max_slot_wal_keep_size)"
+    return text
 
 
 def _difference(table: str, known: Origin, found: Origin) -> str:

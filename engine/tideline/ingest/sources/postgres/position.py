@@ -1,6 +1,6 @@
 """How far a table has read a table of Postgres.
 
-1. Once there is a slot, nothing is copied yet: `lsn` is None.
+1. Once there is a slot, nothing is copied yet: `lsn` is None, unless other tables have the slot.
 2. While the first copy is made, `lsn` is where the slot begins, and `copied` the last key.
 3. Then `lsn` is where the log was read to, and `copied` is None.
 

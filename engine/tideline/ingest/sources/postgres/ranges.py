@@ -37,7 +37,8 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class PostgresRange:
-    """`lsn` is where the log was read to before it; None where the slot is to be made.
+    """`lsn` is where the log was read to before it; None where the slot is to be made. Once it is
+    there for other tables as well, that range has the `lsn` behind which this one reads.
 
     `until` is where a span of the log ends: with a transaction, or anywhere behind the last one.
     One that `is_unseen` may have more changes than a commit takes in: then it ends earlier. `keys`

@@ -31,6 +31,7 @@ from tideline.ingest.sources.postgres.changes import Changes, Texts, texts_of_ro
 from tideline.ingest.sources.postgres.column_types import inferred_schema
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.log import read_log
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.pgoutput import Unchanged
 from tideline.ingest.sources.postgres.position import PostgresPosition
@@ -42,7 +43,6 @@ from tideline.ingest.sources.postgres.server import (
     current_values,
     find_table,
     make_slot,
-    read_log,
     require_same,
 )
 from tideline.ingest.sources.postgres.text_values import read_values
@@ -80,14 +80,21 @@ class PostgresSource:
         declared, wanted = self.declared, postgres_range_of(taken)
         assert wanted.origin is not None
         _require_upserts(declared, shape)
+        made = None
         if wanted.lsn is None:
-            make_slot(declared, is_copied_again=wanted.again is not None)
+            made = make_slot(declared, is_copied_again=wanted.again is not None)
         table = self._table()
         _require_key(declared, table, shape)
         schema = columns_of(declared, table, shape)
         if wanted.again is not Again.BEGIN:
             _require_names(declared, table, shape, schema.names)
-        rows = self._rows(wanted, table, _Batch(declared, schema, wanted.name), shape, bytes_max)
+        batch = _Batch(declared, schema, wanted.name)
+        if made is not None:
+            # With other tables the position is needed at once: it holds the slot.
+            first = PostgresRange(*made) if declared.is_shared else None
+            rows = Rows(schema.empty_table(), taken=first)
+        else:
+            rows = self._rows(wanted, table, batch, shape, bytes_max)
         numbers = tuple(
             (column.name, str(column.number))
             for column in table.columns
@@ -105,8 +112,6 @@ class PostgresSource:
     ) -> Rows:
         declared = self.declared
         nothing = batch.schema.empty_table()
-        if wanted.lsn is None:
-            return Rows(nothing)
         if wanted.again is Again.BEGIN:
             if not shape.newest_instant:
                 message = "rows of the table do not say which commit they are of: copy the table "
@@ -119,7 +124,7 @@ class PostgresSource:
             rows = self._copied(batch, table, wanted, bytes_max)
         else:
             rows = self._changed(batch, wanted, shape, bytes_max)
-        assert wanted.origin is not None
+        assert wanted.origin is not None and wanted.lsn is not None
         require_same(declared, wanted.origin, wanted.lsn, table)
         return rows
 
@@ -151,6 +156,8 @@ class PostgresSource:
         if not isinstance(position, PostgresPosition):
             return Settled()
         if position.copied is not None and position.again is None:
+            return Settled()
+        if self.declared.is_shared:
             return Settled()
         if position.lsn is None or not advance_slot(self.declared, position.lsn):
             return Settled()
@@ -187,15 +194,17 @@ class PostgresSource:
             declared.on_truncate,
             bytes_max,
         )
+        oid = wanted.origin.table if declared.is_shared else None
         taken = None
         if wanted.is_unseen:
+            assert not declared.is_shared
             # Nothing that is in the table counts.
             advance_slot(declared, wanted.lsn)
-            changes.read(read_log(declared, wanted.until, declared.changes_max))
+            changes.read(read_log(declared, wanted.until, messages_max=declared.changes_max))
             if changes.messages >= declared.changes_max:
                 taken = replace(wanted, until=min(wanted.until, changes.ended))
         else:
-            changes.read(read_log(declared, wanted.until))
+            changes.read(read_log(declared, wanted.until, oid=oid))
         if changes.unchanged:
             _fill_unchanged(declared, changes, batch.schema.names)
         for run in changes.runs:

@@ -28,6 +28,7 @@ from tideline.ingest.sources.postgres.changes import Texts
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.first_changes import FirstChanges
+from tideline.ingest.sources.postgres.log import read_log
 from tideline.ingest.sources.postgres.lsn import parse_lsn
 from tideline.ingest.sources.postgres.position import Phase, PostgresPosition
 from tideline.ingest.sources.postgres.reader import columns_of, texts_of_csv
@@ -36,7 +37,6 @@ from tideline.ingest.sources.postgres.server import (
     ServerTable,
     find_slot,
     find_table,
-    read_log,
     wait_for_commits,
 )
 from tideline.ingest.sources.postgres.sql import one, quoted
@@ -73,7 +73,8 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
             yield None
             return
         changes = FirstChanges(declared.uri, table.origin.table, position.lsn, seen, shape)
-        changes.read(read_log(declared, _flushed_behind(declared)))
+        oid = position.origin.table if declared.is_shared else None
+        changes.read(read_log(declared, _flushed_behind(declared), oid=oid))
         slot = find_slot(declared, connection)
         if slot is None or slot.is_lost:
             raise StorageUnavailableError(f"slot {declared.slot} is gone", path=declared.uri)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
-from tideline.ingest.sources.postgres.connection import connected
+from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
-from tideline.ingest.sources.postgres.look import PostgresLook, Slot
+from tideline.ingest.sources.postgres.log import ahead_of_table
+from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
 from tideline.ingest.sources.postgres.publication import entry_in_publication
@@ -28,6 +29,7 @@ from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import literal, one, quoted
 
 _COMMITS_WAITED_S = 120.0
+_LOCK_WAITED = "1s"
 _POLL_S = 0.2
 
 
@@ -78,9 +80,9 @@ def look_through(
 ) -> PostgresLook:
     """The same over a connection of any client. One that does not wait leaves a slot alone that
     somebody reads."""
-    flushed = _flushed(source, connection)
+    flushed = flushed_of(source, connection)
     table = find_table(source, connection)
-    look = PostgresLook(source.table, source.slot, flushed=flushed)
+    look = PostgresLook(source.table, source.slot, flushed=flushed, is_shared=source.is_shared)
     if after is not None and (table is None or table.origin.table != after.origin.table):
         look = replace(look, renamed_to=_name_of(connection, after.origin))
     if table is None:
@@ -91,7 +93,7 @@ def look_through(
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
         elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
-            ahead = look_ahead(source, connection, after.lsn, flushed)
+            ahead = _ahead(source, connection, table, after.lsn, flushed)
     return replace(
         look, origin=table.origin, slot=slot, keys=keys, ahead=ahead, step_bytes=source.step_bytes
     )
@@ -140,10 +142,11 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     )
 
 
-def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
+def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origin, int]:
     """Make publication and slot where they are missing. What was committed before is seen by every
-    look of after. A slot is dropped only for a table that had one, and `is_copied_again`: else it
-    may be another's. Raises ConfigError, StorageUnavailableError."""
+    look of after. The table as it is then, and where its log may be read from, which has every
+    change that those looks may miss. A slot is dropped only for a table that had one, and
+    `is_copied_again`: else it may be another's. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
         (level,) = one(connection, "show wal_level")
         if level != "logical":
@@ -158,6 +161,7 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
             _make_publication(source, connection, table)
             # It cannot be read by a slot of before.
             is_useless = is_copied_again and slot is not None
+            table = find_table(source, connection) or table
         if is_useless:
             wait_for_slot(source, connection)
             connection.execute("select pg_drop_replication_slot(%s)", (source.slot,))
@@ -168,27 +172,11 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> None:
                 "select pg_create_logical_replication_slot(%s, 'pgoutput')", (source.slot,)
             )
             connection.execute("set statement_timeout = 0")
+            slot = find_slot(source, connection)
+        # Before the wait: what commits later is in the log behind it.
+        lsn = max(flushed_of(source, connection), 0 if slot is None else slot.confirmed)
         wait_for_commits(source, connection)
-
-
-def read_log(
-    source: DeclaredPostgres, until: int, messages_max: int | None = None
-) -> Iterator[bytes]:
-    """Messages of whole transactions behind the slot, up to a position, or until there are so many.
-    Raises StorageUnavailableError, ConfigError."""
-    with connected(source) as connection:
-        wait_for_slot(source, connection)
-        publication = literal(quoted(source.publication))
-        call = (
-            f"pg_logical_slot_peek_binary_changes({literal(source.slot)}, "
-            f"{literal(lsn_text(until))}, {messages_max or 'null'}, 'proto_version', '1', "
-            f"'publication_names', {publication})"
-        )
-        statement = f"copy (select data from {call}) to stdout (format binary)"
-        with connection.cursor().copy(statement.encode()) as copy:
-            copy.set_types(["bytea"])
-            for (message,) in copy.rows():
-                yield message
+        return table.origin, lsn
 
 
 def copy_rows(
@@ -269,7 +257,7 @@ def require_same(source: DeclaredPostgres, origin: Origin, lsn: int, before: Ser
     """What was read is of the table and the slot that were planned, in the columns of `before`.
     Raises StorageUnavailableError where one was made again meanwhile, or altered."""
     with connected(source) as connection:
-        _flushed(source, connection)
+        flushed_of(source, connection)
         table, slot = find_table(source, connection), find_slot(source, connection)
     is_same = table is not None and origin.agrees_with(table.origin)
     is_same = is_same and table is not None and table.columns == before.columns
@@ -277,7 +265,7 @@ def require_same(source: DeclaredPostgres, origin: Origin, lsn: int, before: Ser
         raise StorageUnavailableError("table or slot changed while it was read", path=source.uri)
 
 
-def advance_slot(source: DeclaredPostgres, lsn: int) -> bool:
+def advance_slot(source: OfSlot, lsn: int) -> bool:
     """Let the server remove the log up to `lsn`; False where it may already. Raises
     StorageUnavailableError, ConfigError."""
     with connected(source) as connection:
@@ -303,7 +291,7 @@ def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> st
     return f"({names}) {sign} ({', '.join(constants)})"
 
 
-def _flushed(source: DeclaredPostgres, connection: Connection) -> int:
+def flushed_of(source: OfSlot, connection: Connection) -> int:
     (in_recovery,) = one(connection, "select pg_is_in_recovery()")
     if in_recovery:
         raise StorageUnavailableError("the server is a standby", path=source.uri)
@@ -322,7 +310,7 @@ def _name_of(connection: Connection, known: Origin) -> str:
 
 
 def _make_publication(source: DeclaredPostgres, connection: Connection, table: ServerTable) -> None:
-    """One that is there may be another user's: it is not changed."""
+    """One that is there may be another user's: it only grows where the slot is shared."""
     (is_there,) = one(
         connection,
         "select count(*) from pg_publication where pubname = %s",
@@ -332,6 +320,9 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
     if now is not None and now.origin.entry:
         message = f"publication {source.publication} was made meanwhile"
         raise StorageUnavailableError(message, path=source.uri)
+    if is_there and source.is_shared:
+        _add_to_publication(source, connection, table)
+        return
     if is_there:
         raise ConfigError(
             f"publication {source.publication} does not have the table: alter publication "
@@ -346,7 +337,21 @@ def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
     return slot is not None and not slot.is_lost and (waits or not slot.is_active)
 
 
-def find_slot(source: DeclaredPostgres, connection: Connection) -> Slot | None:
+def _add_to_publication(
+    source: DeclaredPostgres, connection: Connection, table: ServerTable
+) -> None:
+    """While nobody writes to the table. A transaction that wrote to it before would be decoded as
+    if it were not published, and servers of before May 2025 remember that for those behind it."""
+    name = quoted(source.publication)
+    connection.execute("begin")
+    # Writers that come meanwhile wait as long.
+    connection.execute(f"set local lock_timeout = '{_LOCK_WAITED}'".encode())
+    connection.execute(f"lock table {table.sql} in share row exclusive mode".encode())
+    connection.execute(f"alter publication {name} add table {table.sql}".encode())
+    connection.execute("commit")
+
+
+def find_slot(source: OfSlot, connection: Connection) -> Slot | None:
     """The slot as it is now. Raises ConfigError where it is another's."""
     found = connection.execute(
         "select plugin, database = current_database(), confirmed_flush_lsn::text,"
@@ -395,7 +400,16 @@ def _next_keys(
     return Keys(after, found)
 
 
-def wait_for_commits(source: DeclaredPostgres, connection: Connection) -> None:
+def _ahead(
+    source: DeclaredPostgres, connection: Connection, table: ServerTable, after: int, flushed: int
+) -> Ahead:
+    if not source.is_shared:
+        return look_ahead(source, connection, after, flushed)
+    oid = table.origin.table
+    return ahead_of_table(source, connection, source.changes_max, oid, after, flushed)
+
+
+def wait_for_commits(source: OfSlot, connection: Connection) -> None:
     """Until all transactions are over that were open when this was called."""
     (until,) = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
     deadline_s = time.monotonic() + _COMMITS_WAITED_S

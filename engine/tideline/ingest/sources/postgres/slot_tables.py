@@ -1,0 +1,100 @@
+"""Which tables a server has for a slot that they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from tideline.errors import ConfigError
+from tideline.ingest.sources.postgres.connection import connected
+from tideline.ingest.sources.postgres.position import Origin
+from tideline.ingest.sources.postgres.publication import NO_ENTRY
+from tideline.ingest.sources.postgres.server import find_slot
+from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook, SlotTable
+from tideline.ingest.sources.postgres.sql import one
+
+_TABLES_MAX = 5_000
+_TABLES = """
+select n.nspname, c.relname, c.oid, system_identifier::text,
+  substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+  coalesce(r.oid, everything.oid, {of_schema}, 0), coalesce(p.xmin::text::bigint, 0),
+  c.relkind = 'p', c.relpersistence <> 'p', c.relreplident = 'n',
+  has_table_privilege(c.oid, 'select'),
+  array(
+    select a.attname::text
+    from unnest(i.indkey[0:i.indnkeyatts - 1]) with ordinality as k(number, place)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
+    order by k.place
+  )
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+left join lateral (
+  select indkey, indnkeyatts from pg_index
+  where indrelid = c.oid and indisvalid and (indisprimary or indisreplident)
+  order by indisprimary desc limit 1
+) i on true
+left join pg_publication p on p.pubname = %s
+left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
+{schemas}left join pg_publication everything on everything.oid = p.oid and p.puballtables
+cross join pg_control_system()
+where c.relkind in ('r', 'p') and not c.relispartition
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+order by 1, 2
+"""
+_SCHEMAS = "left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid\n"
+_SCHEMAS_SINCE = 150_000
+
+
+def look_at_slot(slot: DeclaredSlot, variables: Mapping[str, str] = os.environ) -> SlotLook:
+    """Raises ConfigError, StorageUnavailableError."""
+    with connected(slot, variables) as connection:
+        (version,) = one(connection, "select current_setting('server_version_num')::int")
+        has_schemas = version >= _SCHEMAS_SINCE
+        tables_of = _TABLES.format(
+            of_schema="s.oid" if has_schemas else "null", schemas=_SCHEMAS if has_schemas else ""
+        )
+        found = connection.execute(tables_of.encode(), (slot.publication,)).fetchmany(
+            _TABLES_MAX + 1
+        )
+        if len(found) > _TABLES_MAX:
+            raise ConfigError(f"the database has more than {_TABLES_MAX:,} tables", path=slot.uri)
+        tables = tuple(_table(*row) for row in found)
+        return SlotLook(tables, find_slot(slot, connection))
+
+
+def _table(
+    schema: str,
+    name: str,
+    oid: int,
+    system: str,
+    timeline: str,
+    entry: int,
+    version: int,
+    has_partitions: bool,
+    is_unlogged: bool,
+    has_no_identity: bool,
+    is_readable: bool,
+    key: list[str],
+) -> SlotTable:
+    # As `entry_in_publication` has it.
+    publication = (int(entry), int(version)) if entry else NO_ENTRY
+    origin = Origin(system, int(timeline, 16), oid, *publication)
+    return SlotTable(
+        schema,
+        name,
+        origin,
+        tuple(key),
+        _obstacle(has_partitions, is_unlogged, has_no_identity or not key, is_readable),
+    )
+
+
+def _obstacle(has_partitions: bool, is_unlogged: bool, is_unknown: bool, is_readable: bool) -> str:
+    if has_partitions:
+        return "only plain tables are read, none with partitions"
+    if is_unlogged:
+        return "it is unlogged: its changes are not in the log"
+    if not is_readable:
+        return "the user may not select it"
+    if is_unknown:
+        return "it has no primary key, or no replica identity"
+    return ""

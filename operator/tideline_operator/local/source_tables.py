@@ -1,0 +1,221 @@
+"""The tables of the LakeSources that `tideline run` was given, looked for now and then, and their
+slots.
+
+1. A look lists the tables of the server. One that came since becomes a table of the lake; one that
+   is gone is named, and its lake table stays.
+2. While a server cannot be listed, the tables that it had stay.
+3. Once all tables were looked at, the slot moves to the least position that all of them have. Which
+   tables these are is asked of the server again at that time: one that came meanwhile holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tideline.clock import Clock
+from tideline.errors import TidelineError
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.postgres.look import describe_kept
+from tideline.ingest.sources.postgres.position import PostgresPosition
+from tideline.ingest.sources.postgres.server import advance_slot
+from tideline.ingest.sources.postgres.shared_slot import SlotLook, SlotTable, floor_of
+from tideline.ingest.sources.postgres.slot_tables import look_at_slot
+from tideline.wording import counted
+from tideline_operator.decide.source_plan import SourcePlan, plan_source, table_name
+from tideline_operator.resources.lake_source import INGEST
+from tideline_operator.resources.resolved import ResolvedSource, ResolvedTable
+
+RETRY_MS = 30_000
+_MOVE_EVERY_MS = 1_000
+_SHOWN = 5
+Note = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the last look at one server found, and when the next is due. `tables` are by the name of
+    the table on the server; others have those in `theirs`."""
+
+    tables: dict[str, ResolvedTable] = field(default_factory=dict)
+    theirs: frozenset[str] = frozenset()
+    due_ms: int = 0
+    move_ms: int = 0
+    moved_by: dict[str, PostgresPosition | None] = field(default_factory=dict)
+    noted: tuple[str, ...] = ()
+    problem: TidelineError | None = None
+
+
+@dataclass(slots=True)
+class SourceTables:
+    """The tables of all LakeSources, as of the last looks."""
+
+    clock: Clock
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _positions: dict[str, PostgresPosition | None] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[ResolvedTable, ...]:
+        """The tables of the LakeSources."""
+        return tuple(table for known in self._known.values() for table in known.tables.values())
+
+    @property
+    def problems(self) -> tuple[TidelineError, ...]:
+        """Why servers could not be listed."""
+        return tuple(known.problem for known in self._known.values() if known.problem is not None)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next look is due; None without LakeSources."""
+        return min((known.due_ms for known in self._known.values()), default=None)
+
+    def look(
+        self, sources: Iterable[ResolvedSource], declared: Iterable[ResolvedTable], note: Note
+    ) -> None:
+        """Look at the servers that are due; `declared` are all other tables."""
+        listed = {source.name: source for source in sources}
+        self._known = {name: self._known.get(name, _Known()) for name in listed}
+        others = tuple(declared)
+        for name, known in self._known.items():
+            if known.due_ms <= self.clock.now_ms():
+                self._look_at(listed[name], known, others, note)
+
+    def look_again(self) -> None:
+        """Look at all of them the next time, because what is declared has changed."""
+        for known in self._known.values():
+            known.due_ms = 0
+
+    def note_checkpoints(
+        self, table: ResolvedTable, checkpoints: Mapping[str, Checkpoint] | None
+    ) -> None:
+        """How far a table has read, as it was just seen; None where there is no table."""
+        found = None if checkpoints is None else checkpoints.get(INGEST)
+        position = None if found is None else found.position
+        self._positions[table.name] = position if isinstance(position, PostgresPosition) else None
+
+    def move_slots(
+        self, sources: Iterable[ResolvedSource], note: Note, *, is_idle: bool = True
+    ) -> None:
+        """Let servers remove the log that all tables have; now and then while there is work."""
+        for source in sources:
+            known, now_ms = self._known.get(source.name), self.clock.now_ms()
+            if known is None or not known.tables or (now_ms < known.move_ms and not is_idle):
+                continue
+            positions = self._positions_of(known)
+            if positions == known.moved_by:
+                continue
+            try:
+                self._move(source, known, positions)
+                known.moved_by, known.move_ms = positions, now_ms + _MOVE_EVERY_MS
+            except TidelineError as error:
+                known.move_ms = now_ms + RETRY_MS
+                note(f"LakeSource {source.name}: the slot does not move: {error}")
+
+    def _positions_of(self, known: _Known) -> dict[str, PostgresPosition | None]:
+        return {name: self._positions.get(table.name) for name, table in known.tables.items()}
+
+    def _move(
+        self,
+        source: ResolvedSource,
+        known: _Known,
+        positions: Mapping[str, PostgresPosition | None],
+    ) -> None:
+        slot = source.slot
+        floor = floor_of(_holding(source, known, look_at_slot(slot)), positions)
+        if floor is not None and floor.lsn is not None:
+            advance_slot(slot, floor.lsn)
+
+    def _look_at(
+        self,
+        source: ResolvedSource,
+        known: _Known,
+        others: tuple[ResolvedTable, ...],
+        note: Note,
+    ) -> None:
+        spec, now_ms = source.resource.spec, self.clock.now_ms()
+        try:
+            look = look_at_slot(source.slot)
+            plan = plan_source(spec.postgres, look.tables)
+            gone = self._take(source, known, plan, look, others)
+        except TidelineError as error:
+            known.problem, known.due_ms = error, now_ms + RETRY_MS
+            lines: tuple[str, ...] = (f"its tables cannot be listed: {error}",)
+            known.noted = _noted(known, note, source, lines)
+            return
+        known.problem, known.due_ms = None, now_ms + spec.every.ms
+        for name, table in gone.items():
+            note(
+                f"LakeSource {source.name}: {name} is not on the server any more: its table in "
+                f"{table.location.uri} stays as it is"
+            )
+        lines = (f"{counted(len(known.tables), 'table')}", *_left(plan, known))
+        kept = None if look.slot is None else describe_kept(spec.postgres.slot, look.slot)
+        if kept is not None:
+            floor = floor_of(_holding(source, known, look), self._positions_of(known))
+            lines += (kept if floor is None else f"{kept}, for {floor.holder}",)
+        known.noted = _noted(known, note, source, lines)
+
+    def _take(
+        self,
+        source: ResolvedSource,
+        known: _Known,
+        plan: SourcePlan,
+        look: SlotLook,
+        others: tuple[ResolvedTable, ...],
+    ) -> dict[str, ResolvedTable]:
+        """Make LakeTables of those that are planned; those that are gone from the server."""
+        places = {table.address for table in others}
+        names = {table.name for table in others} | {
+            table.name for one in self._known.values() for table in one.tables.values()
+        }
+        tables: dict[str, ResolvedTable] = {}
+        theirs = set()
+        for found in plan.wanted:
+            before = known.tables.get(found.full_name)
+            name = "" if before is None else before.resource.metadata.name
+            if not name:
+                taken = {item.partition("/")[2] for item in names}
+                name = table_name(source.resource, found, taken)
+            table = source.table(name, (found.schema, found.name), found.key)
+            if table.address in places:
+                theirs.add(found.full_name)
+                continue
+            names.add(table.name)
+            tables[found.full_name] = table
+        listed = {found.full_name for found in look.tables}
+        gone = {}
+        for full_name, table in known.tables.items():
+            if full_name in plan.left:
+                # It says so when it is looked at, and holds the slot.
+                tables[full_name] = table
+            elif full_name not in listed:
+                gone[full_name] = table
+        known.tables, known.theirs = tables, frozenset(theirs)
+        return gone
+
+
+def _holding(source: ResolvedSource, known: _Known, look: SlotLook) -> list[SlotTable]:
+    """The tables that the slot is for."""
+    wanted = {
+        item.full_name for item in plan_source(source.resource.spec.postgres, look.tables).wanted
+    }
+    wanted = (wanted | known.tables.keys()) - known.theirs
+    return [item for item in look.tables if item.full_name in wanted]
+
+
+def _left(plan: SourcePlan, known: _Known) -> Iterator[str]:
+    reasons = {**plan.left, **dict.fromkeys(known.theirs, "a LakeTable has its location")}
+    for name, why in sorted(reasons.items())[:_SHOWN]:
+        yield f"{name} is left: {why}"
+    if len(reasons) > _SHOWN:
+        yield f"{len(reasons) - _SHOWN:,} more are left"
+
+
+def _noted(
+    known: _Known, note: Note, source: ResolvedSource, lines: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Say what has changed since the last look."""
+    for line in lines:
+        if line not in known.noted:
+            note(f"LakeSource {source.name}: {line}")
+    return lines
