@@ -112,6 +112,7 @@ class IngestBatch:
             left_out=left_out,
             unavailable=self._unavailable,
             newest_instant=self._newest_instant,
+            is_dry=work.is_dry,
         )
 
     def replace_all(

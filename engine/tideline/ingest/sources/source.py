@@ -322,7 +322,8 @@ class Shape:
     matter. `can_delete` says whether the operation takes rows that delete among others. `keys` is
     the table's KeyGenerator, None where there is no table yet. Rows in `left_out` were set aside.
     The table fills up values that are its marker for `unavailable` ones; empty where it does not.
-    `newest_instant` is the table's when the range was about to be read.
+    `newest_instant` is the table's when the range was about to be read. A reading that `is_dry`
+    changes nothing, in the source neither.
     """
 
     schema: pa.Schema | None = None
@@ -340,6 +341,7 @@ class Shape:
     left_out: frozenset[int] = frozenset()
     unavailable: str = ""
     newest_instant: str = ""
+    is_dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

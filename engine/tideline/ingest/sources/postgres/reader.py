@@ -81,7 +81,7 @@ class PostgresSource:
         assert wanted.origin is not None
         _require_upserts(declared, shape)
         made = None
-        if wanted.lsn is None:
+        if wanted.lsn is None and not shape.is_dry:
             made = make_slot(declared, is_copied_again=wanted.again is not None)
         table = self._table()
         _require_key(declared, table, shape)
@@ -199,7 +199,8 @@ class PostgresSource:
         if wanted.is_unseen:
             assert not declared.is_shared
             # Nothing that is in the table counts.
-            advance_slot(declared, wanted.lsn)
+            if not shape.is_dry:
+                advance_slot(declared, wanted.lsn)
             changes.read(read_log(declared, wanted.until, messages_max=declared.changes_max))
             if changes.messages >= declared.changes_max:
                 taken = replace(wanted, until=min(wanted.until, changes.ended))

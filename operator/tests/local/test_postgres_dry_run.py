@@ -1,0 +1,53 @@
+"""`tideline run --dry-run` of a table of Postgres changes nothing in the database."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tideline.cli.main import run
+from tideline.testing.postgres_server import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+_YAML = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {{name: orders}}
+spec:
+  location: table
+  recordKey: [id]
+  ingest:
+  - name: orders
+    source: {{format: postgres, table: public.orders, slot: {slot}}}
+    trigger: {{once: true}}
+"""
+
+
+def test_a_dry_run_makes_neither_publication_nor_slot(
+    postgres: PostgresDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    postgres.execute(
+        "create table orders (id bigint primary key, v text)", "insert into orders values (1, 'a')"
+    )
+    path = tmp_path / "laketable.yaml"
+    path.write_text(textwrap.dedent(_YAML.format(slot=postgres.slot)))
+    command = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
+
+    def made() -> list[tuple[object, ...]]:
+        slots = (
+            "select slot_name::text from pg_replication_slots where database = current_database()"
+        )
+        return postgres.execute(f"{slots} union all select pubname::text from pg_publication")
+
+    capsys.readouterr()
+    assert run([*command, "--dry-run", "--json"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any("ingest" in json.dumps(event) for event in events)
+    assert made() == []
+    assert not (tmp_path / "table").exists()
+    assert run(command) == 0
+    assert len(made()) == 2
