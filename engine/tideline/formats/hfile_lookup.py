@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 
 from tideline.bounded.parsing import faults_named
 from tideline.bounded.read_limits import admit
@@ -31,6 +32,7 @@ from tideline.formats.hfile import (
 ReadRange = Callable[[int, int], bytes]
 """Up to `length` bytes of a file from `offset` on."""
 
+_SAMPLE = 8
 _TAIL_BYTES = 64 * 1024
 _GAP_BYTES_MAX = 64 * 1024
 """Blocks that are no further apart come with one request: less than one costs."""
@@ -59,6 +61,14 @@ class HFileLookup:
             self.info: Mapping[str, bytes] = info_at(tail, self._trailer, start, path)
             self._blocks = blocks_of(tail, self._trailer, path, start)
         self._first_keys = [block.first_key for block in self._blocks]
+        self._sampled: list[bytes] = []
+
+    def some_keys(self) -> list[bytes]:
+        """Keys of the file beside those that were looked up, out of the first block that was read
+        for these; none of a file without entries. Raises as the constructor."""
+        if not self._sampled and self._blocks:
+            next(self._contents([0]), None)
+        return self._sampled
 
     def of_keys(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The entries with these keys, ascending. Raises as the constructor."""
@@ -92,6 +102,8 @@ class HFileLookup:
                 with faults_named("HFile is truncated or broken", path=self._path):
                     at = block.offset - start
                     content = block_at(body, at, self._trailer.codec, self._path)
+                    if not self._sampled:
+                        self._sampled = [key for key, _ in islice(read_entries(content), _SAMPLE)]
                 read_bytes += len(content)
                 admit(read_bytes, path=self._path, what="HFile")
                 yield number, content

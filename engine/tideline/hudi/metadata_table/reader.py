@@ -11,6 +11,9 @@ table's, and come just before them:
    table.
 2. Of a file group the newest slice is read: the base file, then the logs in the order in which
    they count.
+3. How many file groups a partition has decides on where its keys are, and is stored nowhere. Where
+   the last ones are lost, what is read shows it: a few keys beside those that are looked up have to
+   be in the file groups of their hashes (`stored_count`).
 
 Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
@@ -18,14 +21,14 @@ Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstan
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.hfile_lookup import HFileLookup
-from tideline.formats.log_block import BlockFrame, HeaderKey, read_frames
+from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey, read_frames
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.form import MetadataForm
 from tideline.hudi.metadata_table.known_forms import form_of
@@ -43,9 +46,12 @@ from tideline.hudi.metadata_table.record import (
     decode_record_block,
     decode_record_hfile,
     encode_record_hfile,
+    keys_in_text,
+    some_keys,
     splice_record_hfile,
     wanted_entries,
 )
+from tideline.hudi.metadata_table.stored_count import StoredCount
 from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
@@ -103,9 +109,11 @@ class MetadataTable:
         what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
         """
         stored = self.stored(partition, self.timeline())
-        for newest, *_ in stored.groups:
-            shard = shard_of(partition, newest.group)
-            yield from _in_shard(shard, self.read_slice(newest, stored.timeline, without))
+        for shard, pieces in _by_shard(partition, stored).items():
+            count = StoredCount(partition, len(pieces), self.store.uri)
+            for number, piece in enumerate(pieces):
+                found = count.checked(number, self.read_slice(piece, stored.timeline, without))
+                yield from _in_shard(shard, found)
 
     def look_up(
         self,
@@ -136,9 +144,7 @@ class MetadataTable:
         """
         if stored is None:
             stored = self.stored(partition, self.timeline())
-        newest: dict[str | None, list[FileSlice]] = {}
-        for first, *_ in stored.groups:
-            newest.setdefault(shard_of(partition, first.group), []).append(first)
+        newest = _by_shard(partition, stored)
         missing = keys.keys() - newest.keys()
         if missing and (has_all or None in missing or None in newest):
             raise CorruptTableError(
@@ -152,9 +158,12 @@ class MetadataTable:
             for key in keys[shard]:
                 number = group_number(partition.hashed(key), len(pieces))
                 wanted.setdefault(number, set()).add(key)
+            count = StoredCount(partition, len(pieces), self.store.uri)
             for number, those in sorted(wanted.items()):
-                found = self._of_slice(pieces[number], those, stored.timeline, without)
+                seen = count.seen(number)
+                found = self._of_slice(pieces[number], those, stored.timeline, without, seen)
                 yield from _in_shard(shard, found)
+            self._require_count(count, pieces, stored.timeline)
 
     def look_up_beginnings(
         self,
@@ -173,8 +182,12 @@ class MetadataTable:
             own = group_number(partition.hashed(beginning), len(newest))
             for number in (own,) if are_hashed else range(len(newest)):
                 wanted.setdefault(number, []).append(beginning)
+        count = StoredCount(partition, len(newest), self.store.uri)
         for number, those in sorted(wanted.items()):
-            yield from self._of_slice(newest[number], KeyPrefixes(tuple(those)), stored.timeline)
+            starts = KeyPrefixes(tuple(those))
+            seen = count.seen(number)
+            yield from self._of_slice(newest[number], starts, stored.timeline, seen=seen)
+        self._require_count(count, newest, stored.timeline)
 
     def shards(self, partition: MetadataPartition) -> frozenset[str | None]:
         """The shards that a partition has; None for one that has none. Raises as `read`."""
@@ -263,10 +276,24 @@ class MetadataTable:
         keys: WantedKeys,
         timeline: ActiveTimeline,
         without: Collection[InstantTime] = (),
+        seen: list[str] | None = None,
     ) -> Iterator[MetadataRecord]:
+        """What one slice says of keys. Others that come along are added to `seen`."""
         if piece.base_file is not None:
-            yield from self._of_keys(piece.base_file, keys)
-        yield from self._logged(piece, timeline, without, keys)
+            yield from self._of_keys(piece.base_file, keys, seen)
+        yield from self._logged(piece, timeline, without, keys, seen)
+
+    def _require_count(
+        self, count: StoredCount, pieces: Sequence[FileSlice], timeline: ActiveTimeline
+    ) -> None:
+        """Raises CorruptTableError where file groups are lost. Where those that were read have no
+        key at all, the largest is looked into."""
+        if count.is_open:
+            number = max(range(len(pieces)), key=lambda at: pieces[at].size_bytes)
+            seen = count.seen(number)
+            for _ in self._of_slice(pieces[number], (), timeline, seen=seen):
+                pass
+        count.require()
 
     def read_frames(self, log: LogFile) -> tuple[BlockFrame, ...]:
         """The frames of a log. Raises as `read`."""
@@ -278,6 +305,7 @@ class MetadataTable:
         timeline: ActiveTimeline,
         without: Collection[InstantTime] = (),
         keys: WantedKeys | None = None,
+        seen: list[str] | None = None,
     ) -> Iterator[MetadataRecord]:
         """What the logs of a slice say."""
         logs = _Logs(self.store)
@@ -288,6 +316,8 @@ class MetadataTable:
                 )
             schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
             content = logs.content(log, frame)
+            if seen is not None and not seen and frame.kind is BlockKind.HFILE_DATA:
+                seen += some_keys(content, path=log.path)
             yield from decode_record_block(
                 frame.kind, schema_json, content, path=log.path, keys=keys
             )
@@ -297,9 +327,14 @@ class MetadataTable:
     ) -> tuple[MetadataRecord, ...]:
         return decode_record_hfile(self.store.get(file.path), path=file.path, keys=keys)
 
-    def _of_keys(self, file: BaseFile, keys: WantedKeys) -> Iterator[MetadataRecord]:
+    def _of_keys(
+        self, file: BaseFile, keys: WantedKeys, seen: list[str] | None
+    ) -> Iterator[MetadataRecord]:
         if file.size_bytes <= _READ_WHOLE_BYTES_MAX:
-            yield from self._of_base(file, keys)
+            body = self.store.get(file.path)
+            if seen is not None:
+                seen += some_keys(body, path=file.path)
+            yield from decode_record_hfile(body, path=file.path, keys=keys)
             return
 
         def read_range(offset: int, length: int) -> bytes:
@@ -314,6 +349,8 @@ class MetadataTable:
         entries = wanted_entries(lookup, keys)
         while some := tuple(islice(entries, _RECORDS_AT_ONCE)):
             yield from decode_entries(lookup.info, some, path=file.path)
+        if seen is not None:
+            seen += keys_in_text(lookup.some_keys(), path=file.path)
 
     def _in_order(self, piece: FileSlice, timeline: ActiveTimeline) -> FileSlice:
         """The slice with its logs in the order in which they count."""
@@ -361,6 +398,16 @@ class MetadataListing:
             self._table = None
             _log.warning("folders are listed, for the metadata table cannot be read: %s", error)
         return None
+
+
+def _by_shard(
+    partition: MetadataPartition, stored: StoredPartition
+) -> Mapping[str | None, list[FileSlice]]:
+    """The newest slices of each shard, by the numbers of their file groups."""
+    newest: dict[str | None, list[FileSlice]] = {}
+    for first, *_ in stored.groups:
+        newest.setdefault(shard_of(partition, first.group), []).append(first)
+    return newest
 
 
 def _older(slices: Iterable[FileSlice], newest: FileSlice) -> Iterator[FileSlice]:

@@ -176,6 +176,21 @@ def wanted_entries(lookup: HFileLookup, keys: WantedKeys) -> Iterator[tuple[byte
     return lookup.of_keys([key.encode() for key in keys])
 
 
+def some_keys(body: bytes, *, path: object = None) -> list[str]:
+    """A few keys of an HFile, whichever; none of one of several levels. Raises likewise."""
+    if body:
+        with suppress(UnsupportedTableError):
+            lookup = HFileLookup(lambda at, size: body[at : at + size], len(body), path=path)
+            return keys_in_text(lookup.some_keys(), path=path)
+    return []
+
+
+def keys_in_text(keys: Iterable[bytes], *, path: object = None) -> list[str]:
+    """Keys as they are hashed. Raises likewise."""
+    with faults_named("the keys of an HFile are no text", path=path):
+        return [key.decode() for key in keys]
+
+
 def decode_entries(
     info: Mapping[str, bytes], entries: Iterable[tuple[bytes, bytes]], *, path: object = None
 ) -> tuple[MetadataRecord, ...]:

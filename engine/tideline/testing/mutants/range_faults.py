@@ -61,6 +61,13 @@ RANGE_FAULTS = (
         _PARTITION_TESTS,
     ),
     Fault(
+        "an index that has lost file groups is believed",
+        "engine/tideline/hudi/metadata_table/stored_count.py",
+        "self.groups) != number:\n",
+        "self.groups) < 0:\n",
+        ("engine/tests/hudi/metadata_table/test_lost_file_groups.py",),
+    ),
+    Fault(
         "keys are where a commit puts them that never was completed",
         _IN_STEP,
         "        return found.is_completed\n",
