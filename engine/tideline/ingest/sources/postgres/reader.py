@@ -80,8 +80,8 @@ class PostgresSource:
         declared, wanted = self.declared, postgres_range_of(taken)
         assert wanted.origin is not None
         _require_upserts(declared, shape)
-        made = None
-        if wanted.lsn is None and not shape.is_dry:
+        begins, made = wanted.lsn is None, None
+        if begins and not shape.is_dry:
             made = make_slot(declared, is_copied_again=wanted.again is not None)
         table = self._table()
         _require_key(declared, table, shape)
@@ -89,9 +89,9 @@ class PostgresSource:
         if wanted.again is not Again.BEGIN:
             _require_names(declared, table, shape, schema.names)
         batch = _Batch(declared, schema, wanted.name)
-        if made is not None:
+        if begins:
             # With other tables the position is needed at once: it holds the slot.
-            first = PostgresRange(*made) if declared.is_shared else None
+            first = PostgresRange(*made) if made is not None and declared.is_shared else None
             rows = Rows(schema.empty_table(), taken=first)
         else:
             rows = self._rows(wanted, table, batch, shape, bytes_max)
