@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.read import file_pruning, partition_pruning
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer, version_options
-from tideline.testing.reads_by_statistics import statistics_unused
+from tideline.testing.reads_by_statistics import seen_partitions, statistics_unused
 from tideline.testing.table_audit import open_fresh
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -62,15 +60,7 @@ class Both:
 
     def compare(self, condition: str) -> int:
         """Partitions that we leave out, for the rows that Hudi finds with skipping and without."""
-        gone: set[str] = set()
-        look = partition_pruning.partitions_ruled_out
-
-        def looked(*given: Any) -> frozenset[str]:
-            found = look(*given)
-            gone.update(found)
-            return found
-
-        with mock.patch.object(file_pruning, "partitions_ruled_out", looked):
+        with seen_partitions() as gone:
             found = self.lake().to_arrow(["id"], condition)
         with statistics_unused():
             assert self.lake().to_arrow(["id"], condition).num_rows == found.num_rows

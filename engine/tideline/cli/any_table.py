@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from tideline.cli.command import SharedOption
-from tideline.cli.iceberg_table import TableSource
-from tideline.cli.options import parse_pairs, table_options
+from tideline.cli.iceberg_table import TableSource, source_options
+from tideline.cli.options import table_options
 from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -22,34 +19,8 @@ if TYPE_CHECKING:
 
 def any_table_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add URI, the catalog and storage options and --json: the arguments `source`, `as_json`."""
-
-    @wraps(command)
-    def gathered(
-        *args: Any,
-        uri: str,
-        catalog: str | None,
-        catalog_options: tuple[str, ...],
-        storage: dict[str, str | bool],
-        **kwargs: Any,
-    ) -> None:
-        properties = parse_pairs(catalog_options, option="--catalog-option")
-        command(*args, source=TableSource(uri, catalog, properties, storage), **kwargs)
-
-    decorated = click.option(
-        "--catalog-option",
-        "catalog_options",
-        cls=SharedOption,
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="A property of the catalog, such as warehouse=s3://...; may be repeated.",
-    )(gathered)
-    decorated = click.option(
-        "--catalog",
-        cls=SharedOption,
-        metavar="NAME|URI",
-        help="The catalog that keeps the Iceberg table URI, then namespace.name: its name in "
-        "PyIceberg's configuration, or its URI.",
-    )(decorated)
+    keeps = "the Iceberg table URI, then namespace.name"
+    decorated = source_options(command, argument="uri", keeps=keeps, option=SharedOption)
     return table_options(decorated)
 
 

@@ -45,30 +45,39 @@ class TableSource:
 
 def iceberg_table_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add TABLE, the catalog and storage options and --json: the arguments `source`, `as_json`."""
+    decorated = source_options(command, argument="table", keeps="TABLE", option=click.Option)
+    return click.argument("table")(json_option(storage_options(decorated)))
+
+
+def source_options(
+    command: Callable[..., None], *, argument: str, keeps: str, option: type[click.Option]
+) -> Callable[..., None]:
+    """Add the catalog options: with the storage and the `argument` that names the table they become
+    the argument `source`. `keeps` says what the catalog has."""
 
     @wraps(command)
     def gathered(
         *args: Any,
-        table: str,
         catalog: str | None,
         catalog_options: tuple[str, ...],
         storage: dict[str, str | bool],
         **kwargs: Any,
     ) -> None:
         properties = parse_pairs(catalog_options, option="--catalog-option")
-        source = TableSource(table, catalog, properties, storage)
+        source = TableSource(kwargs.pop(argument), catalog, properties, storage)
         command(*args, source=source, **kwargs)
 
     decorated = click.option(
         "--catalog-option",
         "catalog_options",
+        cls=option,
         metavar="NAME=VALUE",
         multiple=True,
         help="A property of the catalog, such as warehouse=s3://...; may be repeated.",
     )(gathered)
-    decorated = click.option(
+    return click.option(
         "--catalog",
+        cls=option,
         metavar="NAME|URI",
-        help="The catalog that keeps TABLE: its name in PyIceberg's configuration, or its URI.",
+        help=f"The catalog that keeps {keeps}: its name in PyIceberg's configuration, or its URI.",
     )(decorated)
-    return click.argument("table")(json_option(storage_options(decorated)))

@@ -50,6 +50,13 @@ def occurrences(codes: Codes) -> Codes:
     return found
 
 
+def last_places(codes: Codes) -> Codes:
+    """Where each of the codes is for the last time, in order."""
+    last: Codes = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+    np.maximum.at(last, codes, np.arange(len(codes)))
+    return np.sort(last)
+
+
 def _codes(array: Any) -> Codes:
     kind = array.type
     if isinstance(array, pa.ExtensionArray):

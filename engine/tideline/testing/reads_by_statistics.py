@@ -14,7 +14,7 @@ from unittest import mock
 
 from tideline.hudi.metadata_table import file_ranges
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.read import file_pruning, key_lookup
+from tideline.hudi.read import file_pruning, key_lookup, partition_pruning
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
@@ -40,6 +40,21 @@ def statistics_always_used() -> Iterator[None]:
         mock.patch.object(key_lookup, "COST_MAX", float("inf")),
     ):
         yield
+
+
+@contextmanager
+def seen_partitions() -> Iterator[set[str]]:
+    """Within, the partitions that reads leave out come into this set."""
+    gone: set[str] = set()
+    look = partition_pruning.partitions_ruled_out
+
+    def looked(*given: Any) -> frozenset[str]:
+        found = look(*given)
+        gone.update(found)
+        return found
+
+    with mock.patch.object(file_pruning, "partitions_ruled_out", looked):
+        yield gone
 
 
 @contextmanager

@@ -51,8 +51,14 @@ def plan_catalog(spec: LakeCatalogSpec, found: Iterable[FoundTable]) -> CatalogP
 
 def is_included(spec: LakeCatalogSpec, name: str) -> bool:
     """Whether the patterns of a LakeCatalog take a table."""
-    is_wanted = not spec.include or any(fnmatchcase(name, pattern) for pattern in spec.include)
-    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in spec.exclude)
+    return is_chosen(name, spec.include, spec.exclude)
+
+
+def is_chosen(name: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+    """Whether patterns take a table; without any to include all are."""
+    wanted = tuple(include)
+    is_wanted = not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in exclude)
 
 
 def resource_name(catalog: LakeCatalog, table: FoundTable, taken: Container[str]) -> str:

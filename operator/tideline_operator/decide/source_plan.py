@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from tideline.ingest.sources.postgres.shared_slot import SlotTable
-from tideline_operator.decide.catalog_plan import name_apart
+from tideline_operator.decide.catalog_plan import is_chosen, name_apart
 from tideline_operator.resources.lake_source import LakeSource, PostgresTables
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -30,7 +29,7 @@ def plan_source(spec: PostgresTables, found: Iterable[SlotTable]) -> SourcePlan:
     wanted: list[SlotTable] = []
     left: dict[str, str] = {}
     for table in sorted(found):
-        if not _is_included(spec, table.full_name):
+        if not is_chosen(table.full_name, spec.include, spec.exclude):
             continue
         if not (_PLAIN.fullmatch(table.schema) and _PLAIN.fullmatch(table.name)):
             left[table.full_name] = _NOT_PLAIN
@@ -46,8 +45,3 @@ def table_name(source: LakeSource, table: SlotTable, taken: Iterable[str]) -> st
     that is too long or taken."""
     words = (source.metadata.name, table.schema, table.name)
     return name_apart(words, (str(source.metadata), table.full_name), frozenset(taken))
-
-
-def _is_included(spec: PostgresTables, name: str) -> bool:
-    is_wanted = any(fnmatchcase(name, pattern) for pattern in spec.include)
-    return is_wanted and not any(fnmatchcase(name, pattern) for pattern in spec.exclude)

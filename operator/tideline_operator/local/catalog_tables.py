@@ -6,70 +6,47 @@ While a catalog cannot be listed, the tables that it had stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.wording import counted
 from tideline_operator.decide.catalog_plan import plan_catalog, resource_name
+from tideline_operator.local.table_looks import Known, Looks, Note
 from tideline_operator.observe.observation import open_with_environment
 from tideline_operator.observe.warehouse import list_warehouse
 from tideline_operator.resources.resolved import ResolvedCatalog, ResolvedTable
 
-RETRY_MS = 30_000
 _LEFT_SHOWN = 5
-Note = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class _Known:
+class _Known(Known):
     """What the last look at one catalog found, and when the next is due."""
 
     tables: tuple[ResolvedTable, ...] = ()
-    due_ms: int = 0
-    noted: tuple[str, ...] = ()
-    problem: TidelineError | None = None
 
 
 @dataclass(slots=True)
-class CatalogTables:
+class CatalogTables(Looks[_Known]):
     """The tables of all catalogs, as of the last looks."""
-
-    clock: Clock
-    _known: dict[str, _Known] = field(default_factory=dict)
 
     @property
     def tables(self) -> tuple[ResolvedTable, ...]:
         """The tables of the catalogs."""
         return tuple(table for known in self._known.values() for table in known.tables)
 
-    @property
-    def problems(self) -> tuple[TidelineError, ...]:
-        """Why catalogs could not be listed."""
-        return tuple(known.problem for known in self._known.values() if known.problem is not None)
-
-    @property
-    def due_ms(self) -> int | None:
-        """When the next look is due; None without catalogs."""
-        return min((known.due_ms for known in self._known.values()), default=None)
-
     def look(
         self, catalogs: Iterable[ResolvedCatalog], declared: Iterable[ResolvedTable], note: Note
     ) -> None:
         """Look at the catalogs that are due; `declared` are the tables with a LakeTable."""
         listed = {catalog.name: catalog for catalog in catalogs}
-        self._known = {name: self._known.get(name, _Known()) for name in listed}
+        self._keep(listed, _Known)
         others = list(declared)
         for name, known in self._known.items():
-            if known.due_ms <= self.clock.now_ms():
+            if self._is_due(known):
                 self._look_at(listed[name], known, tuple(others), note)
             others += known.tables
-
-    def look_again(self) -> None:
-        """Look at all of them the next time, because what is declared has changed."""
-        for known in self._known.values():
-            known.due_ms = 0
 
     def _look_at(
         self,
@@ -82,10 +59,10 @@ class CatalogTables:
         try:
             plan = plan_catalog(spec, list_warehouse(catalog.place, open_with_environment))
         except TidelineError as error:
-            known.problem, known.due_ms = error, self.clock.now_ms() + RETRY_MS
+            self._failed(known, error)
             known.noted = _noted(known, note, catalog, (f"cannot be listed: {error}",))
             return
-        known.problem, known.due_ms = None, self.clock.now_ms() + spec.every.ms
+        self._succeeded(known, spec.every.ms)
         places = {table.address for table in others}
         taken = {table.name for table in others}
         tables: list[ResolvedTable] = []

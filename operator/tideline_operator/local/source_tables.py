@@ -10,10 +10,9 @@ slots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.postgres.look import describe_kept
@@ -23,35 +22,29 @@ from tideline.ingest.sources.postgres.shared_slot import SlotLook, SlotTable, fl
 from tideline.ingest.sources.postgres.slot_tables import look_at_slot
 from tideline.wording import counted
 from tideline_operator.decide.source_plan import SourcePlan, plan_source, table_name
+from tideline_operator.local.table_looks import RETRY_MS, Known, Looks, Note
 from tideline_operator.resources.lake_source import INGEST
 from tideline_operator.resources.resolved import ResolvedSource, ResolvedTable
 
-RETRY_MS = 30_000
 _MOVE_EVERY_MS = 1_000
 _SHOWN = 5
-Note = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class _Known:
+class _Known(Known):
     """What the last look at one server found, and when the next is due. `tables` are by the name of
     the table on the server; others have those in `theirs`."""
 
     tables: dict[str, ResolvedTable] = field(default_factory=dict)
     theirs: frozenset[str] = frozenset()
-    due_ms: int = 0
     move_ms: int = 0
     moved_by: dict[str, PostgresPosition | None] = field(default_factory=dict)
-    noted: tuple[str, ...] = ()
-    problem: TidelineError | None = None
 
 
 @dataclass(slots=True)
-class SourceTables:
+class SourceTables(Looks[_Known]):
     """The tables of all LakeSources, as of the last looks."""
 
-    clock: Clock
-    _known: dict[str, _Known] = field(default_factory=dict)
     _positions: dict[str, PostgresPosition | None] = field(default_factory=dict)
 
     @property
@@ -59,31 +52,16 @@ class SourceTables:
         """The tables of the LakeSources."""
         return tuple(table for known in self._known.values() for table in known.tables.values())
 
-    @property
-    def problems(self) -> tuple[TidelineError, ...]:
-        """Why servers could not be listed."""
-        return tuple(known.problem for known in self._known.values() if known.problem is not None)
-
-    @property
-    def due_ms(self) -> int | None:
-        """When the next look is due; None without LakeSources."""
-        return min((known.due_ms for known in self._known.values()), default=None)
-
     def look(
         self, sources: Iterable[ResolvedSource], declared: Iterable[ResolvedTable], note: Note
     ) -> None:
         """Look at the servers that are due; `declared` are all other tables."""
         listed = {source.name: source for source in sources}
-        self._known = {name: self._known.get(name, _Known()) for name in listed}
+        self._keep(listed, _Known)
         others = tuple(declared)
         for name, known in self._known.items():
-            if known.due_ms <= self.clock.now_ms():
+            if self._is_due(known):
                 self._look_at(listed[name], known, others, note)
-
-    def look_again(self) -> None:
-        """Look at all of them the next time, because what is declared has changed."""
-        for known in self._known.values():
-            known.due_ms = 0
 
     def note_checkpoints(
         self, table: ResolvedTable, checkpoints: Mapping[str, Checkpoint] | None
@@ -132,17 +110,17 @@ class SourceTables:
         others: tuple[ResolvedTable, ...],
         note: Note,
     ) -> None:
-        spec, now_ms = source.resource.spec, self.clock.now_ms()
+        spec = source.resource.spec
         try:
             look = look_at_slot(source.slot)
             plan = plan_source(spec.postgres, look.tables)
             gone = self._take(source, known, plan, look, others)
         except TidelineError as error:
-            known.problem, known.due_ms = error, now_ms + RETRY_MS
+            self._failed(known, error)
             lines: tuple[str, ...] = (f"its tables cannot be listed: {error}",)
             known.noted = _noted(known, note, source, lines)
             return
-        known.problem, known.due_ms = None, now_ms + spec.every.ms
+        self._succeeded(known, spec.every.ms)
         for name, table in gone.items():
             note(
                 f"LakeSource {source.name}: {name} is not on the server any more: its table in "

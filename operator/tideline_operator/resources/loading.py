@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
@@ -32,6 +32,8 @@ _KINDS = {kind.KIND: kind for kind in (LakeTable, LakeCatalog, LakeSource, LakeS
 _Resource: TypeAlias = LakeTable | LakeCatalog | LakeSource | LakeStore
 _Parsed: TypeAlias = tuple[Path, Document, _Resource]
 _Stores: TypeAlias = Mapping[str, Mapping[str, LakeStoreSpec]]
+_HasTables = TypeVar("_HasTables", LakeCatalog, LakeSource)
+_Found = TypeVar("_Found")
 _GROUP = API_VERSION.split("/")[0]
 
 
@@ -69,8 +71,9 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
                 problems.append(str(error))
     stores = _stores_of(parsed, problems)
     tables = _resolve_tables(parsed, stores, ca_bundle, problems)
-    catalogs = _resolve_catalogs(parsed, stores, ca_bundle, problems)
-    sources = _resolve_sources(parsed, stores, ca_bundle, problems)
+    shared = (parsed, stores, ca_bundle, problems)
+    catalogs = _with_tables(LakeCatalog, ResolvedCatalog.of, *shared)
+    sources = _with_tables(LakeSource, ResolvedSource.of, *shared)
     problems += _slots_shared(tables, sources)
     if problems:
         raise ConfigError(";\n".join(problems))
@@ -168,36 +171,26 @@ def _resolve_tables(
     return tables
 
 
-def _resolve_catalogs(
-    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
-) -> list[ResolvedCatalog]:
-    catalogs: list[ResolvedCatalog] = []
+def _with_tables(
+    kind: type[_HasTables],
+    made: Callable[[_HasTables, Callable[[LakeTable], ResolvedTable]], _Found],
+    parsed: list[_Parsed],
+    stores: _Stores,
+    ca_bundle: str | None,
+    problems: list[str],
+) -> list[_Found]:
+    """Resources of a kind that has tables, each `made` with what resolves these."""
+    found: list[_Found] = []
     for file, document, resource in parsed:
-        if not isinstance(resource, LakeCatalog):
+        if not isinstance(resource, kind):
             continue
         known = stores.get(resource.metadata.namespace, {})
         resolve = partial(resolve_table, stores=known, folder=file.parent, ca_bundle=ca_bundle)
         try:
-            catalogs.append(ResolvedCatalog(resource, resolve(resource.place()), resolve))
+            found.append(made(resource, resolve))
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
-    return catalogs
-
-
-def _resolve_sources(
-    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
-) -> list[ResolvedSource]:
-    sources: list[ResolvedSource] = []
-    for file, document, resource in parsed:
-        if not isinstance(resource, LakeSource):
-            continue
-        known = stores.get(resource.metadata.namespace, {})
-        resolve = partial(resolve_table, stores=known, folder=file.parent, ca_bundle=ca_bundle)
-        try:
-            sources.append(ResolvedSource(resource, resolve(resource.stand_in()), resolve))
-        except ConfigError as error:
-            problems.append(f"{_where(document)}: {error}")
-    return sources
+    return found
 
 
 def _slots_shared(

@@ -71,6 +71,13 @@ class ResolvedCatalog:
     place: ResolvedTable
     resolve: Callable[[LakeTable], ResolvedTable]
 
+    @classmethod
+    def of(
+        cls, resource: LakeCatalog, resolve: Callable[[LakeTable], ResolvedTable]
+    ) -> ResolvedCatalog:
+        """Raises as `resolve`."""
+        return cls(resource, resolve(resource.place()), resolve)
+
     @property
     def name(self) -> str:
         """Namespace and name."""
@@ -88,6 +95,13 @@ class ResolvedSource:
     resource: LakeSource
     stand_in: ResolvedTable
     resolve: Callable[[LakeTable], ResolvedTable]
+
+    @classmethod
+    def of(
+        cls, resource: LakeSource, resolve: Callable[[LakeTable], ResolvedTable]
+    ) -> ResolvedSource:
+        """Raises as `resolve`."""
+        return cls(resource, resolve(resource.stand_in()), resolve)
 
     @property
     def name(self) -> str:

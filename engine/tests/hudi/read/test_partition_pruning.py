@@ -25,7 +25,12 @@ from tideline.index_lookups import lookups_so_far
 from tideline.lake_table import LakeTable
 from tideline.testing.altered_schema import alter, rename
 from tideline.testing.kept_statistics import begin_statistics
-from tideline.testing.reads_by_statistics import compare_reads, read_counted, rewritten_rows
+from tideline.testing.reads_by_statistics import (
+    compare_reads,
+    read_counted,
+    rewritten_rows,
+    seen_partitions,
+)
 from tideline.testing.small_table import CHEAP, ONCE, QUIET, memory_place
 from tideline.testing.table_audit import open_fresh
 
@@ -78,20 +83,6 @@ class Parts:
         with seen_partitions() as gone:
             compare_reads(self.read, condition)
         return len(gone)
-
-
-@contextmanager
-def seen_partitions() -> Iterator[set[str]]:
-    gone: set[str] = set()
-    look = partition_pruning.partitions_ruled_out
-
-    def looked(*given: Any) -> frozenset[str]:
-        found = look(*given)
-        gone.update(found)
-        return found
-
-    with mock.patch.object(file_pruning, "partitions_ruled_out", looked):
-        yield gone
 
 
 @contextmanager

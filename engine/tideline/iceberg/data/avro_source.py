@@ -10,22 +10,20 @@ Source: Iceberg's specification, Appendix A, "Avro".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from tideline.formats.avro import decode_blocks
 from tideline.formats.avro_stream import AvroStream
-from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.avro_columns import AvroColumns
-from tideline.iceberg.data.name_mapping import MappedField, schema_with_ids
-from tideline.iceberg.data.parquet_rows import FilePart, PositionedRows, faults_of_file
+from tideline.iceberg.data.name_mapping import schema_with_ids
+from tideline.iceberg.data.parquet_rows import PositionedRows
 from tideline.iceberg.data.projection import Projection
+from tideline.iceberg.data.whole_file import WholeFile
 from tideline.iceberg.metadata.field_type import NestedField
-from tideline.iceberg.table.file_io import FileIO
 
 _BATCH_ROWS = 16_384
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -33,26 +31,11 @@ _BATCH_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class AvroSource:
-    """An Avro file of a table; `constants` are its identity partition values by field id."""
+class AvroSource(WholeFile):
+    """An Avro file of a table."""
 
-    io: FileIO
-    uri: str
-    mapping: Sequence[MappedField] | None
-    constants: Mapping[int, Any]
-
-    def batches(
-        self,
-        wanted: Sequence[NestedField],
-        part: FilePart | None = None,
-        row_filter: RowFilter | None = None,  # noqa: ARG002 # Avro has no statistics
-    ) -> Iterator[PositionedRows]:
-        """All rows of the file. Raises as `ParquetSource.batches`."""
-        assert part is None, "only parts of Parquet files are read"
-        with faults_of_file(self.uri), closing(self.io.open_reader(self.uri)) as stream:
-            yield from self._read(AvroStream(stream, path=self.uri), wanted)
-
-    def _read(self, file: AvroStream, wanted: Sequence[NestedField]) -> Iterator[PositionedRows]:
+    def rows_of(self, stream: BinaryIO, wanted: Sequence[NestedField]) -> Iterator[PositionedRows]:
+        file = AvroStream(stream, path=self.uri)
         columns = AvroColumns.of(file.schema, path=self.uri)
         schema = schema_with_ids(columns.schema, self.mapping, path=self.uri)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)

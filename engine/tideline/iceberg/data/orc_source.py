@@ -10,10 +10,9 @@ A stripe is in memory at once. Source: Iceberg's specification, Appendix A, "ORC
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyarrow import orc, types
@@ -21,38 +20,22 @@ from pyarrow import orc, types
 from tideline.errors import UnsupportedTableError
 from tideline.formats.arrow_stream import arrow_stream
 from tideline.formats.row_batches import rows_of_batch
-from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.data.arrow_schema import FIELD_ID
-from tideline.iceberg.data.name_mapping import MappedField, schema_with_ids
-from tideline.iceberg.data.parquet_rows import FilePart, PositionedRows, faults_of_file
+from tideline.iceberg.data.name_mapping import schema_with_ids
+from tideline.iceberg.data.parquet_rows import PositionedRows
 from tideline.iceberg.data.projection import Projection
+from tideline.iceberg.data.whole_file import WholeFile
 from tideline.iceberg.metadata.field_type import NestedField
-from tideline.iceberg.table.file_io import FileIO
 
 _ID = b"iceberg.id"
 
 
 @dataclass(frozen=True, slots=True)
-class OrcSource:
-    """An ORC file of a table; `constants` are its identity partition values by field id."""
+class OrcSource(WholeFile):
+    """An ORC file of a table."""
 
-    io: FileIO
-    uri: str
-    mapping: Sequence[MappedField] | None
-    constants: Mapping[int, Any]
-
-    def batches(
-        self,
-        wanted: Sequence[NestedField],
-        part: FilePart | None = None,
-        row_filter: RowFilter | None = None,  # noqa: ARG002 # no statistics are looked at
-    ) -> Iterator[PositionedRows]:
-        """All rows of the file. Raises as `ParquetSource.batches`."""
-        assert part is None, "only parts of Parquet files are read"
-        with faults_of_file(self.uri), closing(self.io.open_reader(self.uri)) as stream:
-            yield from self._read(orc.ORCFile(arrow_stream(stream)), wanted)
-
-    def _read(self, file: orc.ORCFile, wanted: Sequence[NestedField]) -> Iterator[PositionedRows]:
+    def rows_of(self, stream: BinaryIO, wanted: Sequence[NestedField]) -> Iterator[PositionedRows]:
+        file = orc.ORCFile(arrow_stream(stream))
         schema = pa.schema([_with_id(field) for field in file.schema])
         schema = schema_with_ids(schema, self.mapping, path=self.uri)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.formats.row_changes import ChangeType, marked, schema_of_changes, updates
-from tideline.formats.row_codes import folded, occurrences, row_codes
+from tideline.formats.row_codes import Codes, folded, occurrences, row_codes
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.nested_column import ColumnPath
@@ -200,18 +200,20 @@ def _both(key: ChangeKey, lost: pa.Table, got: pa.Table) -> tuple[pa.Array, pa.A
         for before, after in zip(key.columns(lost), key.columns(got), strict=True)
     ]
     count = lost.num_rows + got.num_rows
-    codes = row_codes(columns, count)
-    cut = lost.num_rows
-    ranks = np.concatenate([occurrences(codes[:cut]), occurrences(codes[cut:])])
-    numbers = folded(codes, ranks)
-    return pa.array(numbers[:cut]), pa.array(numbers[cut:])
+    old, new = _numbered(row_codes(columns, count), lost.num_rows)
+    return pa.array(old), pa.array(new)
 
 
 def _without_equal(before: pa.Table, after: pa.Table, width: int) -> tuple[pa.Table, pa.Table]:
     """Both without rows that are in both, as often as they are; the first columns are compared."""
-    cut = before.num_rows
     both = pa.concat_tables([before, after])
-    codes = row_codes(both.columns[:width], both.num_rows)
-    numbers = folded(codes, np.concatenate([occurrences(codes[:cut]), occurrences(codes[cut:])]))
-    old, new = numbers[:cut], numbers[cut:]
+    old, new = _numbered(row_codes(both.columns[:width], both.num_rows), before.num_rows)
     return before.filter(pa.array(~np.isin(old, new))), after.filter(pa.array(~np.isin(new, old)))
+
+
+def _numbered(codes: Codes, cut: int) -> tuple[Codes, Codes]:
+    """Numbers for the rows before `cut` and for those behind: equal where the codes are, and as
+    many equal ones come before on the same side."""
+    ranks = np.concatenate([occurrences(codes[:cut]), occurrences(codes[cut:])])
+    numbers = folded(codes, ranks)
+    return numbers[:cut], numbers[cut:]

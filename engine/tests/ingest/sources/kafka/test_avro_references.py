@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from tideline.ingest.sources.kafka.avro_references import Definitions
 from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
 from tideline.ingest.sources.kafka.change_events import Events
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
-from tideline.testing.schema_registry import SchemaRegistry, schema_registry
+from tideline.testing.schema_registry import SchemaRegistry
 
 KIND = {"type": "enum", "name": "Kind", "namespace": "shop.base", "symbols": ["A", "B"]}
 MONEY = {
@@ -36,12 +34,6 @@ ORDER = {
     ],
 }
 PAID = {"kind": "A", "cents": 5, "on": 19_000}
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as found:
-        yield found
 
 
 def to(subject: str, version: int = 1) -> dict[str, Any]:

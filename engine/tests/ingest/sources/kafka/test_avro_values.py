@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
 from tideline.ingest.sources.kafka.decoded import WantedColumns
-from tideline.testing.schema_registry import SchemaRegistry, schema_registry
+from tideline.testing.schema_registry import SchemaRegistry
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -21,12 +20,6 @@ def record(*fields: tuple[str, Any]) -> dict[str, Any]:
 
 
 PLAIN = record(("id", "long"), ("v", ["null", "string"]))
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as found:
-        yield found
 
 
 def test_columns_are_those_of_the_schemas_by_which_values_were_written(

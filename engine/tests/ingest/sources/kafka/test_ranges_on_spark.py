@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.read_engine import ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.testing.kafka_broker import KafkaBroker
-from tideline.testing.schema_registry import SchemaRegistry, connect_envelope, schema_registry
+from tideline.testing.schema_registry import SchemaRegistry, connect_envelope
 from tideline.testing.topic_feed import SCHEMA, TopicFeed
 
 if TYPE_CHECKING:
@@ -133,12 +133,6 @@ def writer(kafka_broker: KafkaBroker) -> Writer:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     return Writer(kafka_broker, topic, random.Random(seed))
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

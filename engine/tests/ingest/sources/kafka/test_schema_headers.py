@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tideline.ingest.sources.kafka.declared import RecordField, ValueFormat
 from tideline.ingest.sources.kafka.decoded import NoRowError, WantedColumns
 from tideline.ingest.sources.kafka.schema_id import IdHeader
 from tideline.testing.kafka_broker import KafkaBroker
-from tideline.testing.schema_registry import SchemaRegistry, schema_registry
+from tideline.testing.schema_registry import SchemaRegistry
 from tideline.testing.topic_feed import TopicFeed
 
 ROW = {
@@ -28,12 +27,6 @@ ROW = {
         {"name": "v", "type": ["null", "string"]},
     ],
 }
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as found:
-        yield found
 
 
 def row(number: int, text: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tideline.ingest.sources.kafka.declared import (
 )
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.testing.kafka_broker import KafkaBroker
-from tideline.testing.schema_registry import SchemaRegistry, connect_envelope, schema_registry
+from tideline.testing.schema_registry import SchemaRegistry, connect_envelope
 from tideline.testing.topic_feed import TopicFeed
 
 pytestmark = pytest.mark.kafka
@@ -40,12 +39,6 @@ ENVELOPE = connect_envelope(
 @pytest.fixture
 def topic() -> str:
     return f"changes-{secrets.token_hex(4)}"
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as found:
-        yield found
 
 
 def row(number: int, ts: int | None, text: str | None) -> dict[str, Any]:

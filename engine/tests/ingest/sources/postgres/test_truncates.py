@@ -19,7 +19,7 @@ from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.reader import PostgresSource
 from tideline.ingest.sources.source import Nothing
 from tideline.testing.faulty_store import SimulatedCrash
-from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed
+from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.stream_feed import NAME
 
@@ -34,8 +34,7 @@ AT_ONCE = {
 
 
 def feed(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
-    found = PostgresFeed.of(folder, database, on_truncate=OnTruncate.DELETE, **declared)
-    return found.typed(id="long", v="string", n="int")
+    return orders_feed(folder, database, on_truncate=OnTruncate.DELETE, **declared)
 
 
 def operation(found: PostgresFeed) -> Operation:

@@ -186,11 +186,12 @@ def _pairs(commits: Iterator[TakenIn]) -> Iterator[tuple[TakenIn, TakenIn | None
 def _ranges(files: Sequence[ArrivedFile]) -> Iterator[FileRange]:
     """The files in ranges of a bounded size."""
     chosen: list[ArrivedFile] = []
+    size_bytes = 0
     for file in files:
-        size_bytes = sum(item.size_bytes for item in chosen) + file.size_bytes
+        size_bytes += file.size_bytes
         if chosen and (size_bytes > _BYTES_MAX or len(chosen) == FILES_MAX):
             yield FileRange(tuple(chosen))
-            chosen = []
+            chosen, size_bytes = [], file.size_bytes
         chosen.append(file)
     if chosen:
         yield FileRange(tuple(chosen))
@@ -200,6 +201,5 @@ def _joined(ranges: Sequence[Range]) -> FileRange | None:
     """All files of these, where they are not too many for one range and each is there once."""
     files = tuple(file for item in ranges for file in files_of(item).files)
     is_small = sum(file.size_bytes for file in files) <= _BYTES_MAX and len(files) <= FILES_MAX
-    return FileRange(files) if is_small and len({file.path for file in files}) == len(files) else (
-        None
-    )  # fmt: skip
+    is_once = len({file.path for file in files}) == len(files)
+    return FileRange(files) if is_small and is_once else None

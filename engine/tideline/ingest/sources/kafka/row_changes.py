@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.formats.row_codes import last_places, row_codes
 from tideline.hudi.table.stored_value import list_offsets
 from tideline.ingest.sources.kafka.change_events import TruncateError
 from tideline.ingest.sources.kafka.declared import RecordField
@@ -157,12 +158,8 @@ class RowChanges:
         names = [name for name in self.key if name in rows.schema.names]
         if not names:
             return np.arange(rows.num_rows)
-        keys = pa.table({f"k{at}": rows.column(name) for at, name in enumerate(names)})
-        keys = keys.append_column("event", pa.array(events_of))
-        keys = keys.append_column("at", pa.array(np.arange(rows.num_rows)))
-        grouped = keys.group_by([name for name in keys.schema.names if name != "at"])
-        found: _Places = np.sort(grouped.aggregate([("at", "max")]).column("at_max").to_numpy())
-        return found
+        keys = [*(rows.column(name) for name in names), pa.array(events_of)]
+        return last_places(row_codes(keys, rows.num_rows))
 
     def _with_fields(self, rows: pa.Table, heads: pa.Table) -> pa.Table:
         for field in self.fields:

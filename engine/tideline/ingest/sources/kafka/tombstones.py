@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.formats.row_codes import row_codes
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 
 
@@ -27,7 +28,7 @@ def without_deleted(rows: pa.Table, key: Sequence[str], ordering: Sequence[str])
     names = [name for name in key if name in rows.schema.names]
     if not deletes.any() or len(names) < len(key):
         return rows
-    codes = _codes(rows.select(names))
+    codes = row_codes(rows.select(names).columns, rows.num_rows)
     arrival = rows.column(ARRIVAL).to_numpy()
     last = np.full(int(codes.max()) + 1, -1, np.int64)
     np.maximum.at(last, codes[deletes], arrival[deletes])
@@ -38,14 +39,3 @@ def without_deleted(rows: pa.Table, key: Sequence[str], ordering: Sequence[str])
 def _flags(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = pc.fill_null(column, False).to_numpy()
     return found.copy()
-
-
-def _codes(keys: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for each row, the same for rows with equal values."""
-    found = np.zeros(keys.num_rows, np.int64)
-    for column in keys.columns:
-        encoded = column.combine_chunks().dictionary_encode()
-        indices = pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64) + 1
-        pairs = found * (len(encoded.dictionary) + 1) + indices
-        _, found = np.unique(pairs, return_inverse=True)
-    return found

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import time
 
-from tideline.errors import ConfigError
-from tideline.ingest.sources.postgres.connection import OfSlot, is_code
+from tideline.ingest.sources.postgres.connection import OfSlot, is_code, older_slot_named
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
@@ -99,16 +98,11 @@ def _look_up_to(
     publication = quoted(source.publication)
     given = (source.slot, lsn_text(until), source.changes_max, publication, after)
     try:
-        end, messages, changes, oldest = one(connection, _AHEAD, given)
+        with older_slot_named(source):
+            end, messages, changes, oldest = one(connection, _AHEAD, given)
     except Exception as error:
         if is_code(error, _TIMED_OUT):
             return None
-        if is_code(error, "42704"):
-            raise ConfigError(
-                f"slot {source.slot} is older than publication {source.publication}: drop the "
-                "slot, and the next look makes it again",
-                path=source.uri,
-            ) from error
         raise
     is_all = messages < source.changes_max
     ends = None if end is None or parse_lsn(end) <= after else parse_lsn(end)

@@ -116,6 +116,22 @@ def is_code(error: BaseException, code: str) -> bool:
     return getattr(error, "sqlstate", None) == code
 
 
+@contextmanager
+def older_slot_named(source: OfSlot) -> Iterator[None]:
+    """Within, raises ConfigError where the log cannot be decoded, as the slot is older than the
+    publication."""
+    try:
+        yield
+    except Exception as error:
+        if is_code(error, "42704"):
+            raise ConfigError(
+                f"slot {source.slot} is older than publication {source.publication}: drop the "
+                "slot, and the next look makes it again",
+                path=source.uri,
+            ) from error
+        raise
+
+
 def failure(source: OfServer, words: str, code: str) -> TidelineError:
     """What a server refuses while it is asked, by the code of its error."""
     if code in _REMEDIES:

@@ -11,11 +11,9 @@ tables of a slot that several share.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.ahead import wait_for_slot
-from tideline.ingest.sources.postgres.connection import OfSlot, connected, is_code
+from tideline.ingest.sources.postgres.connection import OfSlot, connected, older_slot_named
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.session import Connection
@@ -45,16 +43,11 @@ def ahead_of_table(
     slot that may be far behind it. Raises ConfigError, StorageUnavailableError."""
     wait_for_slot(source, connection)
     messages_max = changes_max
+    statement = _AHEAD_OF_TABLE.format(table=_number(oid), peek=_PEEK).encode()
     while True:
-        found = _peeked(
-            source,
-            connection,
-            _AHEAD_OF_TABLE.format(table=_number(oid), peek=_PEEK),
-            (
-                *(source.slot, None, messages_max, quoted(source.publication)),
-                lsn_text(after),
-            ),
-        )
+        peeked = (source.slot, None, messages_max, quoted(source.publication))
+        with older_slot_named(source):
+            found = connection.execute(statement, (*peeked, lsn_text(after))).fetchall()
         is_all = found[0][0] < messages_max
         ends = [(parse_lsn(end), count) for _, end, count in found if end is not None]
         changes, until = 0, None
@@ -96,21 +89,6 @@ def read_log(
             copy.set_types(["bytea"])
             for (message,) in copy.rows():
                 yield message
-
-
-def _peeked(
-    source: OfSlot, connection: Connection, statement: str, given: tuple[object, ...]
-) -> list[tuple[Any, ...]]:
-    try:
-        return connection.execute(statement.encode(), given).fetchall()
-    except Exception as error:
-        if is_code(error, "42704"):
-            raise ConfigError(
-                f"slot {source.slot} is older than publication {source.publication}: drop the "
-                "slot, and the next look makes it again",
-                path=source.uri,
-            ) from error
-        raise
 
 
 def _number(oid: int) -> str:

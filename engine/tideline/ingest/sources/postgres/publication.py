@@ -14,8 +14,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.session import Connection
-
-_LISTS_AND_SCHEMAS_SINCE = 150_000
+from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server_version
 
 
 class Entry(NamedTuple):
@@ -61,9 +60,7 @@ def entry_in_publication(source: DeclaredPostgres, connection: Connection, oid: 
 
 
 def _number(source: DeclaredPostgres, connection: Connection, publication: int, oid: int) -> int:
-    found = connection.execute("select current_setting('server_version_num')::int").fetchone()
-    assert found is not None
-    has_more = found[0] >= _LISTS_AND_SCHEMAS_SINCE
+    has_more = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
     narrowed = "prqual is not null or prattrs is not null" if has_more else "false"
     entry = connection.execute(
         f"select oid, {narrowed} from pg_publication_rel where prpubid = %s"

@@ -11,7 +11,7 @@ from tideline.ingest.sources.postgres.position import Origin
 from tideline.ingest.sources.postgres.publication import NO_ENTRY
 from tideline.ingest.sources.postgres.server import find_slot
 from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook, SlotTable
-from tideline.ingest.sources.postgres.sql import one
+from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server_version
 
 _TABLES_MAX = 5_000
 _TABLES = """
@@ -42,14 +42,12 @@ where c.relkind in ('r', 'p') and not c.relispartition
 order by 1, 2
 """
 _SCHEMAS = "left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid\n"
-_SCHEMAS_SINCE = 150_000
 
 
 def look_at_slot(slot: DeclaredSlot, variables: Mapping[str, str] = os.environ) -> SlotLook:
     """Raises ConfigError, StorageUnavailableError."""
     with connected(slot, variables) as connection:
-        (version,) = one(connection, "select current_setting('server_version_num')::int")
-        has_schemas = version >= _SCHEMAS_SINCE
+        has_schemas = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
         tables_of = _TABLES.format(
             of_schema="s.oid" if has_schemas else "null", schemas=_SCHEMAS if has_schemas else ""
         )

@@ -17,6 +17,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+LISTS_AND_SCHEMAS_SINCE = 150_000
+"""The version whose publications have lists of columns, conditions for rows, and schemas."""
+
+
+def server_version(connection: Connection) -> int:
+    """150004 for 15.4."""
+    (version,) = one(connection, "select current_setting('server_version_num')::int")
+    return int(version)
+
+
 def one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
     found = connection.execute(statement.encode(), given or None).fetchone()
     assert found is not None
