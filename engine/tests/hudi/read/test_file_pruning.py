@@ -25,18 +25,15 @@ from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdate
 from tideline.hudi.table.stored_names import StoredName, StoredNames
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, TableType
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.lake_table import LakeTable
 from tideline.spark.arrow_types import arrow_to_spark
 from tideline.spark.read.data_source import TidelineReader
-from tideline.testing.kept_statistics import begin_statistics
 from tideline.testing.reads_by_statistics import (
     OpenedFiles,
     compare_reads,
-    read_counted,
     rewritten_rows,
 )
-from tideline.testing.small_table import CHEAP, QUIET, memory_place
-from tideline.testing.table_audit import open_fresh
+from tideline.testing.small_table import QUIET
+from tideline.testing.table_of_statistics import TableOfStatistics
 
 SCHEMA = pa.schema(
     [
@@ -91,32 +88,14 @@ def rows_of(keys: Any, v: int = 0) -> pa.Table:
     return pa.Table.from_pylist([values_of(key, v) for key in keys], SCHEMA)
 
 
-class Statistics:
+class Statistics(TableOfStatistics):
     """A table with statistics, of a file in each partition."""
 
     def __init__(self, table_type: TableType = TableType.COPY_ON_WRITE, version: int = 9) -> None:
-        self.location, self.clock = memory_place()
-        LakeTable.create(
-            self.location.uri,
-            record_key=["id"],
-            partition_by=["part"],
-            schema=SCHEMA,
-            table_type=table_type.value,
-            table_version=version,
-            properties=CHEAP,
-            clock=self.clock,
-        )
-        begin_statistics(self.lake().hoodie_table, INDEXED)
-
-    def lake(self, store: Any = None) -> LakeTable:
-        return LakeTable(open_fresh(self.location, store, self.clock))
+        super().__init__(SCHEMA, INDEXED, table_type, version)
 
     def write(self, keys: Any, v: int = 0, operation: str = "upsert") -> None:
         self.lake().write(rows_of(keys, v), operation, options=QUIET)
-
-    def read(self, condition: Any) -> tuple[list[str], int]:
-        """Keys of what a condition selects, and how many data files were opened for them."""
-        return read_counted(self.location, self.lake, condition)
 
     def compare(self, condition: Any) -> tuple[int, int]:
         """Files opened without statistics and with them, for the same rows."""

@@ -22,17 +22,14 @@ from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.table.table_config import COLUMN_STATS, METADATA_PARTITIONS, TableType
 from tideline.hudi.timeline.column_range import ValueKind
 from tideline.index_lookups import lookups_so_far
-from tideline.lake_table import LakeTable
 from tideline.testing.altered_schema import alter, rename
-from tideline.testing.kept_statistics import begin_statistics
 from tideline.testing.reads_by_statistics import (
     compare_reads,
-    read_counted,
     rewritten_rows,
     seen_partitions,
 )
-from tideline.testing.small_table import CHEAP, ONCE, QUIET, memory_place
-from tideline.testing.table_audit import open_fresh
+from tideline.testing.small_table import ONCE, QUIET
+from tideline.testing.table_of_statistics import TableOfStatistics
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("s", pa.string())]
@@ -41,27 +38,14 @@ PARTITIONS, FILES = 6, 3
 TYPES = [TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ]
 
 
-class Parts:
+class Parts(TableOfStatistics):
     """A table of several files in each partition, whose values are near each other."""
 
     def __init__(self, table_type: TableType = TableType.COPY_ON_WRITE, version: int = 9) -> None:
-        self.location, self.clock = memory_place()
-        LakeTable.create(
-            self.location.uri,
-            record_key=["id"],
-            partition_by=["part"],
-            schema=SCHEMA,
-            table_type=table_type.value,
-            table_version=version,
-            properties=CHEAP,
-            clock=self.clock,
-        )
-        begin_statistics(self.lake().hoodie_table, ["n", "s"], "V2" if version > 8 else "V1")
+        definition = "V2" if version > 8 else "V1"
+        super().__init__(SCHEMA, ["n", "s"], table_type, version, definition)
         for file in range(FILES):
             self.write(range(file * 12, file * 12 + 12), operation="bulk_insert")
-
-    def lake(self, store: Any = None) -> LakeTable:
-        return LakeTable(open_fresh(self.location, store, self.clock))
 
     def write(self, keys: Iterable[int], v: int = 0, operation: str = "upsert") -> None:
         rows = [
@@ -74,9 +58,6 @@ class Parts:
             for key in keys
         ]
         self.lake().write(pa.Table.from_pylist(rows, SCHEMA), operation, options=QUIET)
-
-    def read(self, condition: Any) -> tuple[list[str], int]:
-        return read_counted(self.location, self.lake, condition)
 
     def ruled_out(self, condition: Any) -> int:
         """How many partitions are, for the same rows as without statistics."""

@@ -43,6 +43,19 @@ def operation(found: PostgresFeed) -> Operation:
     return planned
 
 
+def emptied(folder: Path, database: PostgresDatabase) -> tuple[PostgresFeed, Operation]:
+    """A table whose source was emptied, and has one row since; and the ingest of that."""
+    database.execute(ORDERS, TEN)
+    found = feed(folder, database)
+    found.drain()
+    database.execute("truncate orders", "insert into orders values (1, 'after', 1)")
+    return found, operation(found)
+
+
+def die(*_: object) -> None:
+    raise SimulatedCrash("here")
+
+
 def require_equal(found: PostgresFeed, database: PostgresDatabase) -> None:
     assert found.drain() is None
     assert isinstance(found.plan(), Nothing)
@@ -86,15 +99,7 @@ def test_rows_of_before_go_and_those_of_after_stay(
 def test_a_truncate_whose_commit_was_not_seen_is_not_repeated(
     postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
-    found.drain()
-    postgres.execute("truncate orders", "insert into orders values (1, 'after', 1)")
-
-    def die(*_: object) -> None:
-        raise SimulatedCrash("behind the commit")
-
-    planned = operation(found)
+    found, planned = emptied(tmp_path, postgres)
     with monkeypatch.context() as patched:
         patched.setattr(PostgresSource, "settle", die)
         with pytest.raises(SimulatedCrash):
@@ -197,15 +202,7 @@ def add_other(found: PostgresFeed) -> None:
 def test_a_truncate_dies_before_its_commit_and_comes_again(
     postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    postgres.execute(ORDERS, TEN)
-    found = feed(tmp_path, postgres)
-    found.drain()
-    postgres.execute("truncate orders", "insert into orders values (1, 'after', 1)")
-
-    def die(*_: object) -> None:
-        raise SimulatedCrash("files are written, nothing is committed")
-
-    planned = operation(found)
+    found, planned = emptied(tmp_path, postgres)
     with monkeypatch.context() as patched:
         patched.setattr(ingest_batch, "require_generation", die)
         with pytest.raises(SimulatedCrash):
