@@ -1,5 +1,5 @@
-"""A data file that is read from its beginning to its end: in a format of which parts, and what
-statistics rule out, are not looked at."""
+"""A data file that is read from its beginning to its end, in a format that has neither parts
+to read nor statistics to look at."""
 
 from __future__ import annotations
 
