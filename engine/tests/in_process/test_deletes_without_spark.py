@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import tideline
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, ConflictError
+from tideline.hudi.read.matching_rows import matching_rows
 from tideline.lake_table import LakeTable
+from tideline.write_and_serve import delete_found
 
 _ROWS = pa.table(
     {
@@ -69,6 +71,18 @@ def test_a_token_deletes_once(table: LakeTable) -> None:
     assert again.instant == first.instant
     assert again.is_repeat
     assert left(table) == ["a", "b", "c", "d"]
+
+
+def test_rows_that_others_delete_after_they_matched_are_a_conflict(table: LakeTable) -> None:
+    found = matching_rows(table.hoodie_table, "n >= 3", 1 << 20)
+    assert found is not None
+    table.delete("id = 'c'")
+    for _ in range(2):
+        with pytest.raises(ConflictError, match=r"(delete|write) again"):
+            delete_found(table.writer, found, None, {}, lambda _: None)
+    assert left(table) == ["a", "b", "d"]
+    assert table.delete("n >= 2").rows_deleted == 2
+    assert left(table) == ["d"]
 
 
 def test_spark_is_not_even_loaded(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ class PostgresChanges(Thread):
         self._database.server.start()
 
     def calm(self) -> None:
+        assert self.is_alive(), "nothing changed the table any more"
         self._stopping.set()
         if self._open is not None:
             with suppress(psycopg.OperationalError):
@@ -128,8 +129,9 @@ class PostgresChanges(Thread):
                     while not self._stopping.is_set():
                         self._transaction(connection)
                         self.pace.wait()
-            except psycopg.OperationalError:
-                # The server was killed, or a transaction that is open has the rows.
+            except (psycopg.OperationalError, psycopg.errors.UniqueViolation):
+                # The server was killed, a transaction that is open has the rows, or one that was
+                # has inserted the key meanwhile.
                 time.sleep(0.1)
 
     def _transaction(self, connection: psycopg.Connection) -> None:

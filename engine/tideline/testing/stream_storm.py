@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import IO, Any, Protocol
@@ -47,6 +48,7 @@ from tideline.ingest.execute.table_access import create_declared_table
 from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import Outcome
+from tideline.ingest.sources.postgres.ranges import Again
 from tideline.ingest.sources.source import Nothing
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -66,8 +68,9 @@ _KILLS_PER_SERVER_KILL = 40
 _KILLS_OF_A_GENERATION = 20
 _LIVES_PER_COPY = 5
 """Of ingests, where the table is read again."""
-_AGAIN = "again"
-"""In a journal: a copy that was asked for."""
+_PLANNED = "planned"
+"""In a journal: what an ingest was about to take in, before it died or did."""
+_OF_A_COPY = (Again.SLOT.value, Again.SWEEP.value)
 _ATTEMPTS = 5
 _BEHIND_MAX = 4
 _NEW_FILE_GROUPS = {"hoodie.parquet.small.file.limit": "0"}
@@ -207,6 +210,7 @@ class StormTable:
         assert not twice, f"{self.name}: generations {twice} were committed twice"
         checkpoint = self.direct.checkpoint()
         commits = 0 if checkpoint is None else checkpoint.generation
+        copies, whole = self._copies()
         return StormFigures(
             self.name,
             kills=self.lives.kills,
@@ -214,9 +218,20 @@ class StormTable:
             commits=commits,
             in_doubt=commits - len(acknowledged),
             raced=sum(error == ConflictError.kind for _, _, error in self._journals()),
-            copies=sum(kind == _AGAIN for kind, _, _ in self._journals()),
+            copies=copies,
+            copies_whole=whole,
             passed_over=passed_over,
         )
+
+    def _copies(self) -> tuple[int, int]:
+        """Copies into the table that began after the first one, and those of them that ended before
+        another one did: the ranges that were planned say so, whatever became of their processes."""
+        planned = {number: name for kind, number, name in self._journals() if kind == _PLANNED}
+        names = [planned[number] for number in sorted(planned)]
+        whole = sum(
+            name == Again.SWEEP.value and after not in _OF_A_COPY for name, after in pairwise(names)
+        )
+        return max(0, names.count(Again.SLOT.value) - 1), whole
 
     def _journals(self) -> list[Line]:
         return [line for role in _INGESTS for line in read_lines(self.folder / role)]
@@ -253,13 +268,16 @@ class StormFigures:
     raced: int
     """Attempts that another ingest of the table was faster than."""
     copies: int
-    """Asked for by those that lived to say so."""
+    """Into the table, after the first one."""
+    copies_whole: int
+    """That no other one of them began before the end of."""
     passed_over: int
 
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.kills} kills, {self.commits} commits, {self.in_doubt} in doubt, "
-            f"{self.raced} overtaken, {self.copies} copies, {self.rows} rows, 0 lost, 0 doubled, "
+            f"{self.raced} overtaken, {self.copies} copies begun, {self.copies_whole} ended, "
+            f"{self.rows} rows, 0 lost, 0 doubled, "
             f"{self.passed_over} passed over as declared"
         )
 
@@ -407,6 +425,8 @@ def _execute(feed: StreamFeed, planned: Operation, lines: IO[str]) -> Outcome:
     """Carry an operation out; what came of it is a line of the journal."""
     work = planned.work
     assert isinstance(work, IngestRange)
+    for name in work.range.names[:1]:
+        _write_line(lines, _PLANNED, work.generation, name)
     result = feed.execute(planned)
     outcome = result.outcome
     if result.error == FailedAfterCommitError.kind:
@@ -414,10 +434,13 @@ def _execute(feed: StreamFeed, planned: Operation, lines: IO[str]) -> Outcome:
         outcome = Outcome.SUCCEEDED
     assert outcome is not Outcome.FAILED or result.is_safe_to_retry, result.message
     if work.range.names:
-        line = [outcome.value, work.generation, result.error or ""]
-        lines.write(f"{json.dumps(line)}\n")
-        lines.flush()
+        _write_line(lines, outcome.value, work.generation, result.error or "")
     return outcome
+
+
+def _write_line(lines: IO[str], *words: str | int) -> None:
+    lines.write(f"{json.dumps(words)}\n")
+    lines.flush()
 
 
 def _resync(feed: StreamFeed, lines: IO[str]) -> None:
@@ -429,8 +452,6 @@ def _resync(feed: StreamFeed, lines: IO[str]) -> None:
         except (ConfigError, StorageUnavailableError):
             return
         if _execute(feed, planned, lines) is Outcome.SUCCEEDED:
-            lines.write(f"{json.dumps([_AGAIN, 0, ''])}\n")
-            lines.flush()
             return
 
 

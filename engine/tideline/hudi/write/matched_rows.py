@@ -8,16 +8,18 @@ with.
    commit. Fewer: some would stay. More: the key of a row that matches is that of another one, which
    does not.
 4. What others wrote to the same file groups since the rows were read is a conflict, not only what
-   they wrote since this write began.
+   they wrote since this write began. So is another number, where a write completed between the two:
+   it may have changed the rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tideline.errors import UnsupportedTableError
+from tideline.errors import ConflictError, UnsupportedTableError
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.config import WriteConfig
 from tideline.wording import counted
 
@@ -29,11 +31,12 @@ class MatchedRows:
     count: int
     seen: TransactionStart
 
-    def require_found(self, found: int, table: str) -> None:
+    def require_found(self, found: int, table: str, timeline: ActiveTimeline) -> None:
         """Raise UnsupportedTableError where another number of rows has the keys of those that
-        matched."""
+        matched, and ConflictError where another write may be why: they were found by `timeline`."""
         if found == self.count:
             return
+        self._require_unchanged(table, timeline)
         if found > self.count:
             raise UnsupportedTableError(
                 f"{self._matched}, but {found:,} have the same keys in the same partitions, so "
@@ -49,15 +52,25 @@ class MatchedRows:
             table=table,
         )
 
-    def require_deleted(self, deleted: int, table: str) -> None:
+    def require_deleted(self, deleted: int, table: str, timeline: ActiveTimeline) -> None:
         """Raise UnsupportedTableError where another number of rows is deleted: a log deletes one
-        row of each key, and a base file may have several."""
+        row of each key, and a base file may have several. ConflictError as `require_found`."""
         if deleted == self.count:
             return
+        self._require_unchanged(table, timeline)
         raise UnsupportedTableError(
             f"{self._matched}, but {deleted:,} would be deleted; nothing was. Some keys are stored "
             "more than once in a file, and a log deletes one: rewrite their partitions "
             "(insert_overwrite)",
+            table=table,
+        )
+
+    def _require_unchanged(self, table: str, timeline: ActiveTimeline) -> None:
+        if TransactionStart.of(timeline).completed <= self.seen.completed:
+            return
+        raise ConflictError(
+            "another write completed after the rows that match were read: nothing was deleted, "
+            "delete again",
             table=table,
         )
 

@@ -55,7 +55,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
     if matched is not None:
-        matched.require_found(profile.total_updates, table.uri)
+        matched.require_found(profile.total_updates, table.uri, transaction.timeline)
     if operation.writes_rows:
         check_new_partitions(table, view, engine.partitions)
     else:
@@ -78,7 +78,8 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         drops_duplicates=combines(operation, config),
     )
     if matched is not None:
-        matched.require_deleted(sum(stat.num_deletes for stat in stats), table.uri)
+        deleted = sum(stat.num_deletes for stat in stats)
+        matched.require_deleted(deleted, table.uri, transaction.timeline)
     return WrittenFiles(stats)
 
 

@@ -18,15 +18,15 @@ ERASURE_FAULTS = (
     Fault(
         "rows that are not found by their keys stay, without a word",
         f"{_WRITE}/write_by_location.py",
-        "        matched.require_found(profile.total_updates, table.uri)\n",
-        "        matched.require_found(matched.count, table.uri)\n",
+        "        matched.require_found(profile.total_updates, table.uri, transaction.timeline)\n",
+        "        matched.require_found(matched.count, table.uri, transaction.timeline)\n",
         _VERBS,
     ),
     Fault(
         "copies of a key stay in a file where a log deletes one",
         f"{_WRITE}/write_by_location.py",
-        "        matched.require_deleted(sum(stat.num_deletes for stat in stats), table.uri)\n",
-        "        matched.require_deleted(matched.count, table.uri)\n",
+        "        matched.require_deleted(deleted, table.uri, transaction.timeline)\n",
+        "        matched.require_deleted(matched.count, table.uri, transaction.timeline)\n",
         _VERBS,
     ),
     Fault(
