@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.look import PostgresLook
+from tideline.ingest.sources.postgres.position import PostgresPosition
+from tideline.ingest.sources.postgres.wire.look import look_by
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.stream_feed import StreamFeed
 
@@ -32,3 +36,20 @@ class PostgresFeed(StreamFeed):
 def orders_feed(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
     """That of the table ORDERS."""
     return PostgresFeed.of(folder, database, **declared).typed(id="long", v="string", n="int")
+
+
+def position(found: PostgresFeed) -> PostgresPosition:
+    """How far its table has read."""
+    checkpoint = found.checkpoint()
+    assert checkpoint is not None and isinstance(checkpoint.position, PostgresPosition)
+    return checkpoint.position
+
+
+def look_by_wire(source: DeclaredPostgres, uri: str, after: PostgresPosition) -> PostgresLook:
+    """As the operator looks."""
+    return look_by(
+        source,
+        {"POSTGRES_URI": uri},
+        lambda host, port: socket.create_connection((host, port), 3.0),
+        after,
+    )

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +45,8 @@ max_wal_size = 64MB
 min_wal_size = 32MB
 max_slot_wal_keep_size = 256MB
 """
+NO_CHECKPOINTS = {"checkpoint_timeout": "1h", "max_wal_size": "2GB"}
+"""Settings of a server that makes none unasked: they are when slots are given up."""
 
 
 def programs() -> Path | None:
@@ -58,10 +61,12 @@ def programs() -> Path | None:
 class PostgresServer:
     """One server, and what tests do to it."""
 
-    def __init__(self, folder: Path, wal_level: str = "logical") -> None:
+    def __init__(self, folder: Path, wal_level: str = "logical", **settings: str) -> None:
         self._folder, self._data = folder, folder / "data"
         self.port = free_port()
         self._settings = _SETTINGS.format(port=self.port, folder=folder, wal_level=wal_level)
+        # The last of a name counts.
+        self._settings += "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         self._process = ServerProcess(
             "the server",
             lambda: _command("postgres", "-D", str(self._data)),
@@ -181,15 +186,32 @@ class PostgresDatabase:
         return psycopg.connect(self.server.uri(database), autocommit=True)
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """One server for the whole test session."""
+def fill_log(database: PostgresDatabase, *mb: int) -> None:
+    """Write so much log for no table, with checkpoints between: a slot that has read one may let
+    go of what is before it."""
+    for number, size in enumerate(mb):
+        if number:
+            database.execute("checkpoint")
+        for _ in range(size // 10):
+            database.execute("select pg_logical_emit_message(false, 'x', repeat('x', 10000000))")
+
+
+@contextmanager
+def own_server(**settings: str) -> Iterator[PostgresServer]:
+    """A server for one test, with settings of its own."""
     require_postgres()
     # The server's user has no way into the folders of pytest.
     with (
         tempfile.TemporaryDirectory(prefix="tideline-postgres-") as folder,
-        PostgresServer(Path(folder)) as server,
+        PostgresServer(Path(folder), **settings) as server,
     ):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for the whole test session."""
+    with own_server() as server:
         yield server
 
 

@@ -117,6 +117,27 @@ CASES = (
         f"{DESCRIBE}what ingests wait for.",
     ),
     Case(
+        "TidelineSlotRetainsLog",
+        {'tideline_table_slot_retained_bytes{namespace="crm", table="people"}': "21474836480x20"},
+        8,
+        {'tideline_table_slot_retained_bytes{namespace="crm", table="people"}': "10737418240x20"},
+        "A server of Postgres keeps 20GiB of its log for LakeTable crm/people",
+        PEOPLE,
+        f"Its disk fills until the table has read that log: {DESCRIBE}what the ingest waits for.",
+    ),
+    Case(
+        "TidelineSlotAtRisk",
+        {'tideline_table_slot_at_risk{namespace="crm", table="people"}': "0x2 1x20"},
+        4,
+        {'tideline_table_slot_at_risk{namespace="crm", table="people"}': "0x20"},
+        "A server of Postgres is about to give up the slot of LakeTable crm/people, and changes "
+        "are lost then",
+        PEOPLE,
+        "Let the table catch up, or raise max_slot_wal_keep_size: the condition Healthy of kubectl "
+        "-n crm describe laketable people names the slot.",
+        severity="critical",
+    ),
+    Case(
         "TidelineTableOperationsFail",
         {
             'tideline_table_operations_total{namespace="crm", table="people", kind="ingest", '

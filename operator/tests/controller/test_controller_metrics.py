@@ -80,6 +80,9 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_table_read_bytes": ("counter", OF_KIND),
     "tideline_table_ready": ("gauge", TABLE),
     "tideline_table_requests": ("counter", OF_KIND),
+    "tideline_table_slot_at_risk": ("gauge", TABLE),
+    "tideline_table_slot_retained_bytes": ("gauge", TABLE),
+    "tideline_table_slot_safe_bytes": ("gauge", TABLE),
     "tideline_table_written_bytes": ("counter", OF_KIND),
     "tideline_tables": ("gauge", set()),
     "tideline_endpoint_unavailable": ("gauge", {"namespace", "endpoint"}),
@@ -92,6 +95,14 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
 """What dashboards and alerts of others build on."""
 
 
+PAUSED = (
+    Condition(
+        type=ConditionType.PAUSED,
+        status=ConditionStatus.TRUE,
+        reason="Suspended",
+        last_transition_time=Timestamp(0),
+    ),
+)
 SPENT = Spent(
     runs=5,
     failures=2,
@@ -117,7 +128,12 @@ def status(ready: ConditionStatus, reason: str = "Because") -> LakeTableStatus:
         last_transition_time=Timestamp(0),
     )
     table = TableStatus(files=3, bytes=12_345_678_901)
-    return LakeTableStatus(conditions=(condition,), table=table, spent={"ingest": SPENT})
+    return LakeTableStatus(
+        conditions=(condition,),
+        table=table,
+        spent={"ingest": SPENT},
+        ingest={"feed": IngestStatus(retained_bytes=5, safe_bytes=9)},
+    )
 
 
 def families(process: ProcessMetrics) -> dict[str, Metric]:
@@ -230,6 +246,35 @@ def test_the_oldest_that_waits_gets_older_between_two_looks(
     assert now() == 75
     assert age(70, paused=True) is None
     assert age(None) == 0
+
+
+def test_slots_have_metrics_where_there_are_some(process: ProcessMetrics) -> None:
+    """Those of a paused table as well: its log grows."""
+    metrics = ControllerMetrics(process)
+
+    def slots(*ingests: IngestStatus) -> dict[str, float]:
+        by_name = {str(number): ingest for number, ingest in enumerate(ingests)}
+        metrics.note_status(KEY, LakeTableStatus(conditions=PAUSED, ingest=by_name))
+        return found()
+
+    def found() -> dict[str, float]:
+        prefix = "tideline_table_slot_"
+        return {
+            name.removeprefix(prefix): value
+            for name, _, value in series(process)
+            if name.startswith(prefix)
+        }
+
+    assert slots(IngestStatus()) == {}
+    assert slots(IngestStatus(retained_bytes=5)) == {"retained_bytes": 5, "at_risk": 0}
+    lost = IngestStatus(retained_bytes=7, safe_bytes=-3, slot_risk="raise it")
+    assert slots(IngestStatus(retained_bytes=5, safe_bytes=9), lost, IngestStatus()) == {
+        "retained_bytes": 12,
+        "safe_bytes": -3,
+        "at_risk": 1,
+    }
+    metrics.forget_table(KEY)
+    assert found() == {}
 
 
 def test_bounds_of_histograms_are_printed_without_a_point(process: ProcessMetrics) -> None:

@@ -24,7 +24,13 @@ from tideline_operator.testing.dead_endpoints import DeadEndpoints
 
 pytest.importorskip("psycopg")
 
-from tideline.testing.postgres_server import PASSWORD, PostgresDatabase
+from tideline.testing.postgres_server import (
+    NO_CHECKPOINTS,
+    PASSWORD,
+    PostgresDatabase,
+    fill_log,
+    own_server,
+)
 
 pytestmark = [pytest.mark.api_server, pytest.mark.postgres]
 
@@ -189,3 +195,37 @@ def test_a_slot_that_is_gone_is_named(case: ControllerCase, postgres: PostgresDa
     while time.monotonic() < until_s:
         assert case.condition("Ready", NAME)["reason"] == "SourceLost", "it does not come and go"
         time.sleep(0.05)
+
+
+def test_a_slot_that_is_about_to_be_given_up_is_named_and_what_waits_has_an_age(
+    case: ControllerCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"max_slot_wal_keep_size": "64MB"}
+    with own_server(**NO_CHECKPOINTS, **settings) as server, PostgresDatabase(server) as database:
+        monkeypatch.setenv("POSTGRES_URI", database.uri)
+        database.execute(
+            "create table orders (id bigint primary key, ts bigint)",
+            "insert into orders values (1, 1)",
+        )
+        create_secret(case, database.uri)
+        case.declare(NAME, **ingest(database.slot))
+        case.start()
+        carry_out(case, case.until_job("create"), database.uri)
+        carry_out_until(case, database.uri, [(1, 1)])
+        case.until(lambda: feed(case).get("slotState") == "reserved", "the slot is known")
+        assert "oldestRecordAt" not in feed(case)
+        database.execute("insert into orders values (2, 2)")
+        fill_log(database, 40, 40)
+        job = case.until_job("ingest")
+        case.until(lambda: feed(case).get("slotState") == "unreserved", "it is unreserved")
+        case.until(lambda: feed(case).get("oldestRecordAt"), "the age is known")
+        assert feed(case)["retainedBytes"] > 80_000_000
+        case.until(
+            lambda: case.condition("Healthy", NAME).get("reason") == "SlotAtRisk", "it is named"
+        )
+        case.until_event("SlotAtRisk", NAME)
+        carry_out(case, job, database.uri)
+        carry_out_until(case, database.uri, [(1, 1), (2, 2)])
+        case.until(lambda: feed(case).get("slotState") == "reserved", "the slot moved")
+        case.until(lambda: case.condition("Healthy", NAME)["status"] == "True", "it is healthy")
+        case.until(lambda: "oldestRecordAt" not in feed(case), "nothing waits")

@@ -1,4 +1,5 @@
-"""`tideline run --dry-run` of a table of Postgres changes nothing in the database."""
+"""`tideline run` of a table of Postgres: with --dry-run it changes nothing in the database, and it
+says before the server gives the slot up."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tideline.cli.main import run
-from tideline.testing.postgres_server import PostgresDatabase
+from tideline.testing.postgres_server import NO_CHECKPOINTS, PostgresDatabase, fill_log, own_server
 
 pytestmark = pytest.mark.postgres
 
@@ -51,3 +52,27 @@ def test_a_dry_run_makes_neither_publication_nor_slot(
     assert not (tmp_path / "table").exists()
     assert run(command) == 0
     assert len(made()) == 2
+
+
+def test_a_slot_is_named_before_it_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"max_slot_wal_keep_size": "64MB"}
+    with own_server(**NO_CHECKPOINTS, **settings) as server, PostgresDatabase(server) as database:
+        monkeypatch.setenv("POSTGRES_URI", database.uri)
+        database.execute("create table orders (id bigint primary key, v text)")
+        path = tmp_path / "laketable.yaml"
+        path.write_text(textwrap.dedent(_YAML.format(slot=database.slot)))
+        command = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
+        assert run(command) == 0
+        assert "unreserved" not in capsys.readouterr().out
+        database.execute("insert into orders values (1, 'a')")
+        fill_log(database, 40, 40)
+        assert run(command) == 0
+        said = capsys.readouterr()
+        words = f"slot {database.slot} is unreserved: the server gives it up at its next checkpoint"
+        assert words in said.out + said.err
+        (status,) = (tmp_path / "state").glob("*.status.json")
+        seen = json.loads(status.read_text())["status"]
+        assert seen["ingest"]["orders"]["slotState"] == "reserved"
+        assert seen["ingest"]["orders"]["retainedBytes"] < 64 << 20

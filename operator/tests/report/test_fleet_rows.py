@@ -40,6 +40,10 @@ def test_a_row_has_what_the_status_says() -> None:
     assert (row.name, row.level, row.line) == ("lake/orders", Level.HEALTHY, "nothing is due")
     assert (row.facts["size"], row.facts["small files"]) == ("3.0 MB", "40 %")
     assert row.facts["waits"] == "2 files"
+    changes = {"orders": {"lagFiles": 1, "lagRecords": 1_500}}
+    assert row_of(table("orders", READY, lagFiles=1, ingest=changes)).facts["waits"] == (
+        "1,500 records"
+    )
 
 
 @pytest.mark.parametrize("oldest", ["oldestFileAt", "oldestRecordAt"])
@@ -71,9 +75,12 @@ def test_the_page_of_a_table_has_its_plan_its_operations_and_what_they_took() ->
             services={"cleaning": {"isDue": True, "reason": "12 commits"}},
             operations=[operation],
             spent={"ingest": {"runs": 3, "failures": 1, "podMs": 5_400_000, "requests": 1_200}},
+            ingest={"orders": {"lagRecords": 7, "retainedBytes": 3_000_000}},
         )
     )
-    for text in ("12 commits", "ingest orders", "65 s", "a column is called &lt;b&gt;", "1.50"):
+    kept = "<b>3.0 MB</b><span>log kept by the server</span>"
+    shown = ("12 commits", "ingest orders", "65 s", "a column is called &lt;b&gt;", "1.50")
+    for text in ("7 records", kept, *shown):
         assert text in page, text
     assert "<b>" not in page.split("What they took")[0].split("Operations")[1]
     assert lake_table_page({"metadata": {"name": "d", "namespace": "lake", "generation": 1}})

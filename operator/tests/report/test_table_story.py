@@ -77,6 +77,21 @@ def test_what_is_due_comes_first() -> None:
     ]
 
 
+def test_a_slot_is_in_the_plan_with_what_the_server_says_of_it() -> None:
+    ingest = {
+        "lagFiles": 1,
+        "lagRecords": 7,
+        "retainedBytes": 3_000_000,
+        "slotState": "unreserved",
+    }
+    (row, *_) = plan_rows(changed(ingest={"orders": ingest}))
+    assert row[:3] == (
+        "ingest orders",
+        True,
+        "7 records wait; the server keeps 3.0 MB of log (unreserved)",
+    )
+
+
 def test_nothing_is_wrong() -> None:
     assert reasons(HEALTHY) == []
 

@@ -41,7 +41,7 @@ class Blockers:
 
 def _said_since_ms(reason: str, reported: LakeTableStatus, now_ms: int) -> int:
     for condition in reported.conditions:
-        is_ready = condition.type is ConditionType.READY
-        if is_ready and condition.status is ConditionStatus.FALSE and condition.reason == reason:
+        says = condition.type in (ConditionType.READY, ConditionType.HEALTHY)
+        if says and condition.status is ConditionStatus.FALSE and condition.reason == reason:
             return condition.last_transition_time.ms
     return now_ms

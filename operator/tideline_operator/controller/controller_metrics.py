@@ -95,7 +95,8 @@ class ControllerMetrics:
         )
         self.lag_bytes = self._of_table("tideline_table_lag_bytes", "Their size.")
         self.lag_records = self._of_table(
-            "tideline_table_lag_records", "Records of topics that wait to be ingested."
+            "tideline_table_lag_records",
+            "Records of topics, and changes of tables of Postgres, that wait to be ingested.",
         )
         self.pending = self._of_table(
             "tideline_table_pending_instants", "Instants of a table that are not complete."

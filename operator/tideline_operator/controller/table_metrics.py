@@ -6,7 +6,7 @@ Totals come from the statuses, so they continue where a former leader left them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -66,8 +66,31 @@ _AGES: tuple[tuple[str, str, Callable[[IngestStatus], Timestamp | None]], ...] =
     ),
     (
         "tideline_table_oldest_record_age_seconds",
-        "Age of the oldest record of a topic that is not committed yet, 0 while none waits.",
+        "Age of the oldest record of a topic, or change of a table of Postgres, that is not "
+        "committed yet, 0 while none waits.",
         lambda ingest: ingest.oldest_record_at,
+    ),
+)
+
+_Ingests = Sequence[IngestStatus]
+_SLOTS: tuple[tuple[str, str, Callable[[_Ingests], float | None]], ...] = (
+    (
+        "tideline_table_slot_retained_bytes",
+        "Write-ahead log that servers of Postgres keep for the slots of a table.",
+        lambda slots: sum(slot.retained_bytes or 0 for slot in slots),
+    ),
+    (
+        "tideline_table_slot_safe_bytes",
+        "How much more log a server writes before it gives up a slot of a table; absent where it "
+        "never does.",
+        lambda slots: min(
+            (slot.safe_bytes for slot in slots if slot.safe_bytes is not None), default=None
+        ),
+    ),
+    (
+        "tideline_table_slot_at_risk",
+        "1 while a server is about to give up a slot of a table.",
+        lambda slots: any(slot.slot_risk for slot in slots),
     ),
 )
 
@@ -79,10 +102,17 @@ class TableMetrics:
         self._clock = clock
         self._oldest_ms: dict[Key, tuple[int | None, ...]] = {}
         self._spent: dict[Key, dict[str, Spent]] = {}
+        self._slots: dict[Key, _Ingests] = {}
 
     def note(self, key: Key, status: LakeTableStatus) -> None:
         """The status of a table as it is now."""
         self._spent[key] = dict(status.spent)
+        # Those of a table that is paused as well: its log grows.
+        slots = [item for item in status.ingest.values() if item.retained_bytes is not None]
+        if slots:
+            self._slots[key] = slots
+        else:
+            self._slots.pop(key, None)
         if any(
             condition.type is ConditionType.PAUSED and condition.status is ConditionStatus.TRUE
             for condition in status.conditions
@@ -98,6 +128,7 @@ class TableMetrics:
         """The table is gone."""
         self._oldest_ms.pop(key, None)
         self._spent.pop(key, None)
+        self._slots.pop(key, None)
 
     def describe(self) -> Iterable[Metric]:
         return self.collect()
@@ -105,6 +136,12 @@ class TableMetrics:
     def collect(self) -> Iterable[Metric]:
         for number, (name, text, _) in enumerate(_AGES):
             yield self._ages(name, text, number)
+        for name, text, amount_of in _SLOTS:
+            slots = GaugeMetricFamily(name, text, labels=_TABLE)
+            for key, found in list(self._slots.items()):
+                if (value := amount_of(found)) is not None:
+                    slots.add_metric(key, value)
+            yield slots
         yield self._ends()
         spent = [
             ((*key, kind), candidate)

@@ -30,6 +30,8 @@ from tideline_operator.resources.status import (
 
 RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
+SLOT_AT_RISK = "SlotAtRisk"
+"""Reason of `Healthy` while the server of an ingest is about to give up what comes next."""
 _NO_TABLE_YET = "no table at the location yet"
 _PAUSED = "the table is paused: nothing is checked or run"
 _OWN_REASONS = (EXECUTORS_REFUSED,)
@@ -66,7 +68,7 @@ def conditions_of(
         ready = _condition(ConditionType.READY, True, "Current", "")
     found.append(ready)
     found.append(_adopted(table, status, observed, blocked))
-    found.append(_healthy(table, observed))
+    found.append(_healthy(table, status, observed))
     found.append(_ingesting(table, status, observed, blocked))
     found.append(_services_current(table, observed, needs, failures))
     return tuple(_dated(item, status, now_ms) for item in found)
@@ -133,7 +135,7 @@ def _adopted(
     return before or _unknown(kind, table, observed) or _condition(kind, None, NO_TABLE, "")
 
 
-def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
+def _healthy(table: ResolvedTable, status: LakeTableStatus, observed: Observed) -> Condition:
     kind = ConditionType.HEALTHY
     unknown = _unknown(kind, table, observed)
     if unknown is not None:
@@ -147,6 +149,9 @@ def _healthy(table: ResolvedTable, observed: Observed) -> Condition:
     if dead:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)
+    risks = [f"{name}: {item.slot_risk}" for name, item in status.ingest.items() if item.slot_risk]
+    if risks:
+        return _condition(kind, False, SLOT_AT_RISK, "; ".join(risks))
     return _condition(kind, True, "NoStuckInstant", "")
 
 

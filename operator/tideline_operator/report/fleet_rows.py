@@ -39,7 +39,7 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
     facts = {
         "format": str(seen["format"]),
         "latest": str(seen["latest"]),
-        "waits": counted(lag, "file") if (lag := int(status.get("lagFiles") or 0)) else "",
+        "waits": waiting_text(status),
         "oldest": _oldest(status, now_ms),
         "size": size_text(int(files.get("bytes") or 0)) if files else "",
         "small files": f"{files.get('smallFilePercent', 0)} %" if files else "",
@@ -48,6 +48,14 @@ def fleet_row_of(table: Manifest, now_ms: int) -> FleetRow:
     }
     reason = line.partition(":")[0] if level is Level.BROKEN else ""
     return FleetRow(name, level, line, f"tables/{name}", facts, reason)
+
+
+def waiting_text(status: Mapping[str, Any]) -> str:
+    """What waits to be ingested; empty where nothing does."""
+    ingests = (status.get("ingest") or {}).values()
+    if records := sum(int(ingest.get("lagRecords") or 0) for ingest in ingests):
+        return counted(records, "record")
+    return counted(lag, "file") if (lag := int(status.get("lagFiles") or 0)) else ""
 
 
 def level_of(table: Manifest) -> tuple[Level, str]:

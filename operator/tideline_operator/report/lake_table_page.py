@@ -10,7 +10,7 @@ from tideline.report.fleet_page import RELOAD_S
 from tideline.report.html import document, pill, section, table
 from tideline.wording import counted, size_text
 from tideline_operator.api_objects import Manifest
-from tideline_operator.report.fleet_rows import DUE, MS_PER_HOUR, level_of
+from tideline_operator.report.fleet_rows import DUE, MS_PER_HOUR, level_of, waiting_text
 from tideline_operator.report.table_story import PLAN_COLUMNS, format_of, operation_text, plan_rows
 from tideline_operator.resources.schedule import Timestamp
 
@@ -42,9 +42,12 @@ def lake_table_page(item: Manifest) -> str:
 def _facts(item: Manifest, status: Mapping[str, Any]) -> str:
     """The numbers one looks for first."""
     files, lag = status.get("table") or {}, status.get("lagFiles")
+    ingests = (status.get("ingest") or {}).values()
+    retained = sum(int(ingest.get("retainedBytes") or 0) for ingest in ingests)
     shown = {
         "format": format_of(item),
-        "wait to be ingested": "" if lag is None else counted(int(lag), "file"),
+        "wait to be ingested": waiting_text(status) or ("" if lag is None else counted(0, "file")),
+        "log kept by the server": size_text(retained) if retained else "",
         "files": f"{files.get('files', 0):,}" if files else "",
         "size": size_text(int(files.get("bytes") or 0)) if files else "",
         "of them small": f"{files.get('smallFilePercent', 0)} %" if files else "",

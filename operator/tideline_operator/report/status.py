@@ -160,6 +160,7 @@ def observed_status(
         ingest.name: _ingest_status(table, ingest, status, observed, now_ms)
         for ingest in table.spec.ingest
     }
+    status = replace(status, ingest=ingests)
     return replace(
         status,
         observed_generation=table.resource.metadata.generation,
@@ -169,7 +170,6 @@ def observed_status(
         services=(
             _service_statuses(status, needs, actions) if observed.has_table else status.services
         ),
-        ingest=ingests,
         lag_files=sum(item.lag_files for item in ingests.values()) if ingests else None,
         conditions=conditions_of(table, status, observed, actions, needs, now_ms),
     )
@@ -331,7 +331,11 @@ def _ingest_status(
         return replace(before, checkpoint=str(checkpoint) if checkpoint else "", cron_after=after)
     backlog, set_aside = ahead.backlog, available.set_aside
     # Not every look asks for the age of records: until one does, the last age is close.
-    oldest_at = None if backlog.oldest_ms is None else Timestamp(backlog.oldest_ms)
+    oldest_at = None if backlog.oldest_ms is None else Timestamp.of_others(backlog.oldest_ms)
+    records, oldest_record_at = backlog.records, oldest_at or before.oldest_record_at
+    if not backlog.is_seen:
+        records, oldest_record_at = before.lag_records, before.oldest_record_at
+    retained = available.retained
     # What a look from a watermark does not show is as the last full look found it.
     is_whole = available.is_whole
     return IngestStatus(
@@ -340,11 +344,15 @@ def _ingest_status(
         checkpoint=str(checkpoint) if checkpoint else "",
         lag_files=backlog.parts,
         lag_bytes=backlog.size_bytes,
-        lag_records=backlog.records,
-        oldest_file_at=None if backlog.records else oldest_at,
-        oldest_record_at=(oldest_at or before.oldest_record_at) if backlog.records else None,
+        lag_records=records,
+        oldest_file_at=None if records else oldest_at,
+        oldest_record_at=oldest_record_at if records else None,
         unsettled_files=backlog.unsettled,
         quarantined_files=set_aside.parts if is_whole else before.quarantined_files,
         quarantined_rows=set_aside.rows if is_whole else before.quarantined_rows,
         late_files=backlog.late if is_whole else before.late_files,
+        retained_bytes=None if retained is None else retained.size_bytes,
+        safe_bytes=None if retained is None else retained.safe_bytes,
+        slot_state="" if retained is None else retained.state,
+        slot_risk="" if retained is None else retained.risk,
     )

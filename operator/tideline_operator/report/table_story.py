@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.wording import size_text
 from tideline_operator.api_objects import Manifest
 from tideline_operator.resources.metadata import PAUSED_ANNOTATION, is_pause
 from tideline_operator.resources.status import ConditionStatus, ConditionType, OperationPhase
@@ -96,6 +97,9 @@ def plan_rows(table: Manifest) -> list[tuple[object, ...]]:
         records = int(ingest.get("lagRecords") or 0)
         what, number = ("record", records) if records else ("file", waiting)
         why = f"{number:,} {what + ' waits' if number == 1 else what + 's wait'}"
+        if ingest.get("retainedBytes"):
+            state = ingest.get("slotState")
+            why += f"; the server keeps {size_text(int(ingest['retainedBytes']))} of log ({state})"
         rows.append((f"ingest {name}", waiting > 0, why, ingest.get("polledAt") or "", ""))
     services = _services(status).items()
     for name, service in sorted(services, key=lambda pair: not pair[1].get("isDue")):

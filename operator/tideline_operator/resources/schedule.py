@@ -62,8 +62,14 @@ class Timestamp:
     """A moment, printed as RFC 3339 in UTC with milliseconds."""
 
     FORMAT: ClassVar[str] = "date-time"
+    _LAST_MS: ClassVar[int] = 253_402_300_799_999
 
     ms: int
+
+    @classmethod
+    def of_others(cls, ms: int) -> Timestamp:
+        """A moment that somebody else says: one that cannot be printed is the next that can."""
+        return cls(min(max(ms, 0), cls._LAST_MS))
 
     @classmethod
     def parse(cls, text: str) -> Timestamp:

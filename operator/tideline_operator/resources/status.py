@@ -214,12 +214,15 @@ class IngestStatus:
         "Files, or partitions of topics, that wait.", default=0, always_written=True
     )
     lag_bytes: int = described("Their size, of files.", default=0)
-    lag_records: int = described("Records of topics that wait.", default=0)
+    lag_records: int = described(
+        "Records of topics, or changes of a table of Postgres, that wait.", default=0
+    )
     oldest_file_at: Timestamp | None = described(
         "When the oldest of them landed.", default=None, length_max=40
     )
     oldest_record_at: Timestamp | None = described(
-        "The time that the oldest of these records has, as a look found it in the last seconds.",
+        "The time that the oldest of these records has, or when the oldest change was committed, "
+        "as a look found it in the last seconds.",
         default=None,
         length_max=40,
     )
@@ -232,6 +235,22 @@ class IngestStatus:
         "Files that arrived with a time so old that they look like files ingested earlier. Touch "
         "or copy the missing ones to have them ingested.",
         default=0,
+    )
+    retained_bytes: int | None = described(
+        "Write-ahead log that the server of Postgres keeps for the slot.", default=None
+    )
+    safe_bytes: int | None = described(
+        "How much more it writes before it gives the slot up (`max_slot_wal_keep_size`); absent "
+        "where it never does.",
+        default=None,
+    )
+    slot_state: str = described(
+        "What the server says of the slot's log: reserved, extended, unreserved or lost.",
+        default="",
+        length_max=16,
+    )
+    slot_risk: str = described(
+        "What to do where the server is about to give the slot up.", default="", length_max=1024
     )
 
 

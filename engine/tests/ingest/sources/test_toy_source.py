@@ -121,6 +121,7 @@ class Lines:
     is_whole: bool = True
     exists: bool = True
     set_aside: SetAside = field(default_factory=SetAside)
+    retained: None = None
 
     def at_once(self) -> Lines:
         return self

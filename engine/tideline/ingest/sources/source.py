@@ -135,7 +135,8 @@ class Backlog:
 
     `unsettled` parts may still be being written. `late` ones cannot be distinguished from others
     that were taken in. `remembered` ones are certainly in the table, and still in the source. The
-    oldest part that waits is of `oldest_ms`.
+    oldest part that waits is of `oldest_ms`. Where it is not `is_seen` the look could not see what
+    waits: records and their age are not known.
     """
 
     parts: int = 0
@@ -145,6 +146,19 @@ class Backlog:
     late: int = 0
     remembered: int = 0
     oldest_ms: int | None = None
+    is_seen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What a server keeps until this table has it: how much, how much more before it gives that up,
+    None where it never does, and its word for that. `risk` says what is to be done where it is
+    about to give it up; empty where it is not."""
+
+    size_bytes: int
+    safe_bytes: int | None = None
+    state: str = ""
+    risk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +182,10 @@ class Available(Protocol):
 
     @property
     def set_aside(self) -> SetAside: ...
+
+    @property
+    def retained(self) -> Retained | None:
+        """None where no server keeps anything for the table."""
 
     def at_once(self) -> Available:
         """The same, where nothing waits because it may still be being written."""

@@ -132,6 +132,17 @@ LIES: dict[str, tuple[Callable[[socket.socket], None], str]] = {
     "columns": (sends(SIGNED_IN, READY, message(b"T", b"\x7f\xff")), "a message is cut off"),
     "values": (sends(SIGNED_IN, READY, columns(16), row("maybe")), "not as its type is written"),
     "numbers": (sends(SIGNED_IN, READY, columns(23), row("9" * 9000)), "not as its type"),
+    "large numbers": (sends(SIGNED_IN, READY, columns(20), row("9" * 20)), "not as its type"),
+    "far log": (
+        sends(
+            SIGNED_IN, READY, columns(16), row("f"), READY, columns(25), row("999999999/0"), READY
+        ),
+        "no server of Postgres: ValueError",
+    ),
+    "log of another type": (
+        sends(SIGNED_IN, READY, columns(16), row("f"), READY, columns(20), row("5"), READY),
+        "no server of Postgres: AttributeError",
+    ),
     "no rows": (sends(SIGNED_IN, READY, READY), "no server of Postgres: AssertionError"),
     "log": (
         sends(SIGNED_IN, READY, columns(16), row("f"), READY, columns(25), row("x"), READY),

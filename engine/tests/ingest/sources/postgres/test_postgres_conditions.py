@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from tideline.testing.postgres_server import (
     PASSWORD,
     PostgresDatabase,
     PostgresServer,
-    require_postgres,
+    own_server,
 )
 
 pytestmark = pytest.mark.postgres
@@ -48,11 +47,7 @@ def failure(found: PostgresFeed) -> str:
 @pytest.fixture
 def small_server() -> Iterator[PostgresServer]:
     """One that keeps little log and has no logical log at first."""
-    require_postgres()
-    with (
-        tempfile.TemporaryDirectory(prefix="tideline-postgres-") as folder,
-        PostgresServer(Path(folder), wal_level="replica") as server,
-    ):
+    with own_server(wal_level="replica") as server:
         yield server
 
 

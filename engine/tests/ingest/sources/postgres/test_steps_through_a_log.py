@@ -3,7 +3,6 @@ passes a change over, and the log of a quiet table is let go of."""
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,14 +14,17 @@ import pytest
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.postgres import ahead as aheads
-from tideline.ingest.sources.postgres.declared import DeclaredPostgres
-from tideline.ingest.sources.postgres.look import PostgresLook
 from tideline.ingest.sources.postgres.lsn import parse_lsn
-from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.ranges import PostgresRange
-from tideline.ingest.sources.postgres.wire.look import look_by
 from tideline.ingest.sources.source import Limits, Nothing
-from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
+from tideline.testing.postgres_feed import (
+    ORDERS,
+    TEN,
+    PostgresFeed,
+    look_by_wire,
+    orders_feed,
+    position,
+)
 from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
@@ -30,12 +32,6 @@ pytestmark = pytest.mark.postgres
 STEP = 256 << 10
 OTHERS = "create table others (id bigserial primary key, v text)"
 NOISE = "insert into others (v) select repeat('x', 1000) from generate_series(1, {rows})"
-
-
-def position(found: PostgresFeed) -> PostgresPosition:
-    checkpoint = found.checkpoint()
-    assert checkpoint is not None and isinstance(checkpoint.position, PostgresPosition)
-    return checkpoint.position
 
 
 def range_of(operation: Operation) -> PostgresRange:
@@ -55,16 +51,6 @@ def log_ranges(found: PostgresFeed) -> list[tuple[PostgresRange, int]]:
             ranges.append((planned, lsn))
     assert isinstance(operation, Nothing)
     return ranges
-
-
-def look_by_wire(source: DeclaredPostgres, uri: str, after: PostgresPosition) -> PostgresLook:
-    """As the operator looks."""
-    return look_by(
-        source,
-        {"POSTGRES_URI": uri},
-        lambda host, port: socket.create_connection((host, port), 3.0),
-        after,
-    )
 
 
 def slot_at(database: PostgresDatabase) -> int:

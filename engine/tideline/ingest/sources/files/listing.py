@@ -137,6 +137,10 @@ class FileListing:
         words = _quarantine_text(len(self.quarantined), self.rows_set_aside)
         return SetAside(len(self.quarantined), rows, words)
 
+    @property
+    def retained(self) -> None:
+        return None
+
     def at_once(self) -> FileListing:
         return replace(self, settle_ms=0)
 

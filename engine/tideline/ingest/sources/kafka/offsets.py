@@ -84,6 +84,10 @@ class KafkaOffsets:
     def set_aside(self) -> SetAside:
         return SetAside()
 
+    @property
+    def retained(self) -> None:
+        return None
+
     def at_once(self) -> KafkaOffsets:
         return replace(self, commit_every_ms=0)
 

@@ -18,7 +18,7 @@ from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import one, quoted
+from tideline.ingest.sources.postgres.sql import one, quoted, whole
 
 _BUSY_S = 10.0
 _POLL_S = 0.2
@@ -104,7 +104,7 @@ def _look_up_to(
         if is_code(error, _TIMED_OUT):
             return None
         raise
-    is_all = messages < source.changes_max
+    is_all = whole(messages) < source.changes_max
     ends = None if end is None or parse_lsn(end) <= after else parse_lsn(end)
-    oldest_ms = None if oldest is None else oldest + _SINCE_2000_MS
-    return Ahead(ends, changes, is_all, until if is_all else ends or after, oldest_ms)
+    oldest_ms = None if oldest is None else whole(oldest) + _SINCE_2000_MS
+    return Ahead(ends, whole(changes), is_all, until if is_all else ends or after, oldest_ms)

@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.position import (
@@ -34,7 +35,16 @@ from tideline.ingest.sources.postgres.ranges import (
     PostgresRange,
     postgres_range_of,
 )
-from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.ingest.sources.source import (
+    Backlog,
+    Limits,
+    Lost,
+    Nothing,
+    Position,
+    Range,
+    Retained,
+    SetAside,
+)
 from tideline.wording import size_text
 
 _AGAIN = (
@@ -47,25 +57,42 @@ _ELSEWHERE = "what was deleted meanwhile cannot be known: copy the table again i
 _MATCHES = "its LakeSource takes it in as another table where that name matches"
 STEP_BYTES = 64 << 20
 """How much log is looked through at first, and kept without a change of this table."""
+_LEAST_STEP_BYTES = 1 << 20
+_STEPS_IN_LIMIT = 8
 _RETAINED_BYTES_NOTED = 1 << 30
+_SAFE_SHARE = 4
+"""The server is about to give a slot up where less than this part of what it keeps is left."""
 _BUSY_MS = 2_000
 """After which a slot that somebody reads is looked at again."""
+
+
+class SlotState(Enum):
+    """What a server says of the log of a slot: it is kept, kept though it is more than usual, or
+    removed at the next checkpoint; or it was removed, and the slot is of no use."""
+
+    RESERVED = "reserved"
+    EXTENDED = "extended"
+    UNRESERVED = "unreserved"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A slot as the server has it. `confirmed` is where it begins to give changes; the server keeps
     `retained_bytes` of log for it, and `safe_bytes` more before it gives it up, None where it never
-    does. It gives one up once it `is_unreserved` and the log is removed next. While it `is_active`
-    somebody reads it, and nobody else can. The server decodes its log from `restart` on."""
+    does. While it `is_active` somebody reads it, and nobody else can. The server decodes its log
+    from `restart` on. A `state` of None is one of servers to come."""
 
     confirmed: int
-    is_lost: bool = False
+    state: SlotState | None = SlotState.RESERVED
     retained_bytes: int = 0
     safe_bytes: int | None = None
     is_active: bool = False
-    is_unreserved: bool = False
     restart: int = 0
+
+    @property
+    def is_lost(self) -> bool:
+        return self.state is SlotState.LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +137,15 @@ class PostgresLook:
     def set_aside(self) -> SetAside:
         return SetAside()
 
+    @property
+    def retained(self) -> Retained | None:
+        slot = self.slot
+        if slot is None:
+            return None
+        state = "" if slot.state is None else slot.state.value
+        risk = risk_of(self.slot_name, slot) or ""
+        return Retained(slot.retained_bytes, slot.safe_bytes, state, risk)
+
     def at_once(self) -> PostgresLook:
         return self
 
@@ -136,7 +172,7 @@ class PostgresLook:
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         known = _known(after)
         if self._lost(known) is not None:
-            return Backlog()
+            return Backlog(is_seen=False)
         at = None if known is None or self.slot is None else known.lsn
         unsettled = at is not None and self.slot is not None and at > self.slot.confirmed
         # A slot of several tables is left to what knows them all.
@@ -146,6 +182,8 @@ class PostgresLook:
             size_bytes=0 if at is None else max(0, self.flushed - at),
             records=self.ahead.changes if self.ahead is not None else 0,
             remembered=int(unsettled),
+            oldest_ms=None if self.ahead is None else self.ahead.oldest_ms,
+            is_seen=at is None or at >= self.flushed or self._is_seen(at),
         )
 
     def still_there(self, planned: Range, after: Position | None) -> PostgresRange:
@@ -198,6 +236,11 @@ class PostgresLook:
         slot = self.slot
         return None if slot is None or self.is_shared else describe_kept(self.slot_name, slot)
 
+    def _is_seen(self, at: int) -> bool:
+        """Whether anything behind a position was looked at: while a slot is read nothing is."""
+        ahead = self.ahead
+        return ahead is not None and (ahead.is_all or ahead.seen_to > at)
+
     def _is_in_use(self, known: PostgresPosition) -> bool:
         """Whether the log could not be looked at for that."""
         slot = self.slot
@@ -219,11 +262,12 @@ class PostgresLook:
         if self.ahead is None or known.lsn is None:
             return None
         if self.ahead.until is not None:
-            return PostgresRange(self.origin, known.lsn, self.ahead.until)
+            # Nothing of others behind it is decoded again.
+            return PostgresRange(self.origin, known.lsn, max(self.ahead.until, self.ahead.seen_to))
         if self.slot.confirmed < known.lsn and not self.is_shared:
             # The slot moves first, and what is in the table is not decoded again.
             return None
-        if self.ahead.seen_to - known.lsn > self.step_bytes or (
+        if self.ahead.seen_to - known.lsn > self._kept_bytes(self.slot) or (
             not self.ahead.is_all and self.ahead.seen_to > known.lsn
         ):
             return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
@@ -234,6 +278,13 @@ class PostgresLook:
         more = max(self.step_bytes, known.lsn - self.slot.restart)
         until = min(self.flushed, known.lsn + more)
         return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
+
+    def _kept_bytes(self, slot: Slot) -> int:
+        """How much log without changes costs a commit: less where the server keeps little."""
+        if slot.safe_bytes is None:
+            return self.step_bytes
+        kept = (slot.retained_bytes + slot.safe_bytes) // _STEPS_IN_LIMIT
+        return min(self.step_bytes, max(_LEAST_STEP_BYTES, kept))
 
     def _remedy_of_name(self) -> str:
         if self.is_shared:
@@ -277,16 +328,35 @@ class PostgresLook:
         return None
 
 
-def describe_kept(name: str, slot: Slot) -> str | None:
-    """How much log the server keeps for a slot, where that is much."""
-    if slot.retained_bytes < _RETAINED_BYTES_NOTED:
+def risk_of(name: str, slot: Slot) -> str | None:
+    """What is to be done for a slot that the server is about to give up; without numbers, which
+    every look changes."""
+    remedy = (
+        "let its tables catch up, or raise max_slot_wal_keep_size and reload the server "
+        "(select pg_reload_conf())"
+    )
+    if slot.state is SlotState.UNRESERVED:
+        return (
+            f"slot {name} is unreserved: the server gives it up at its next checkpoint, and changes"
+            f" are lost: {remedy}"
+        )
+    if slot.is_lost or slot.safe_bytes is None:
         return None
+    if slot.safe_bytes * _SAFE_SHARE >= slot.retained_bytes:
+        return None
+    return f"slot {name} is close to max_slot_wal_keep_size, and is given up there: {remedy}"
+
+
+def describe_kept(name: str, slot: Slot) -> str | None:
+    """How much log the server keeps for a slot, where that is much, and whether it is about to give
+    it up."""
+    risk = risk_of(name, slot)
+    if slot.retained_bytes < _RETAINED_BYTES_NOTED:
+        return risk
     # In whole units, so that it is not said again for each look.
     kept = size_text(slot.retained_bytes // _RETAINED_BYTES_NOTED * _RETAINED_BYTES_NOTED)
     text = f"the server keeps over {kept} of its log for slot {name}"
-    if slot.safe_bytes is not None and slot.safe_bytes < slot.retained_bytes:
-        text += ", and is close to giving it up (max_slot_wal_keep_size)"
-    return text
+    return text if risk is None else f"{text}; {risk}"
 
 
 def _difference(table: str, known: Origin, found: Origin) -> str:

@@ -6,7 +6,10 @@ from __future__ import annotations
 def parse_lsn(text: str) -> int:
     """Raises ValueError where it is none."""
     high, _, low = text.partition("/")
-    return (int(high, 16) << 32) + int(low, 16)
+    halves = int(high, 16), int(low, 16)
+    if not all(0 <= half < 1 << 32 for half in halves):
+        raise ValueError(f"a position has eight bytes, not {text[:40]}")
+    return (halves[0] << 32) + halves[1]
 
 
 def lsn_text(lsn: int) -> str:

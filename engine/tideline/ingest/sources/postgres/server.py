@@ -20,17 +20,18 @@ from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
 from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.log import ahead_of_table
-from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot
+from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot, SlotState
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
 from tideline.ingest.sources.postgres.publication import entry_in_publication
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import literal, one, quoted
+from tideline.ingest.sources.postgres.sql import literal, one, quoted, whole
 
 _COMMITS_WAITED_S = 120.0
 _LOCK_WAITED = "1s"
 _POLL_S = 0.2
+_STATES = frozenset(state.value for state in SlotState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,22 +364,21 @@ def find_slot(source: OfSlot, connection: Connection) -> Slot | None:
     ).fetchone()
     if found is None:
         return None
-    plugin, is_here, confirmed, state, restart, retained, safe, is_active = found
-    is_lost = state == "lost"
+    plugin, is_here, confirmed, wal_status, restart, retained, safe, is_active = found
     if plugin != "pgoutput" or not is_here:
         raise ConfigError(
             f"slot {source.slot} is of another database or plugin: give source.slot another name",
             path=source.uri,
         )
-    if confirmed is None and not is_lost:
+    state = SlotState(wal_status) if wal_status in _STATES else None
+    if confirmed is None and state is not SlotState.LOST:
         raise StorageUnavailableError(f"slot {source.slot} is being made", path=source.uri)
     return Slot(
         parse_lsn(confirmed or "0/0"),
-        is_lost,
-        int(retained),
-        safe,
-        is_active,
-        is_unreserved=state == "unreserved",
+        state,
+        max(0, whole(retained)),
+        None if safe is None else whole(safe),
+        bool(is_active),
         restart=parse_lsn(restart or confirmed or "0/0"),
     )
 

@@ -31,3 +31,10 @@ def one(connection: Connection, statement: str, given: tuple[object, ...] = ()) 
     found = connection.execute(statement.encode(), given or None).fetchone()
     assert found is not None
     return found
+
+
+def whole(value: object) -> int:
+    """A number of an answer. A server that lies says itself of what types its answers are."""
+    if not isinstance(value, int):
+        raise TypeError("an answer has no number where there is one")
+    return value

@@ -30,7 +30,7 @@ from tideline.trust.foreign_words import quoted
 
 LOOK_S = 10.0
 _BYTES_MAX = 16 * 1024 * 1024
-_NONSENSE = (ValueError, TypeError, LookupError, AssertionError, OverflowError)
+_NONSENSE = (*(ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError),)
 """What an answer leads to that no server of Postgres gives."""
 _REFUSALS = ("0A", "22", "28", "3D", "42")
 """Classes of errors that a client meets until it is changed: its name, the database, an option."""

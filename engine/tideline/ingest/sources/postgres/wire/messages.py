@@ -98,7 +98,12 @@ def _value(fields: Fields, column: Column) -> Any:
         written = fields.take(length).decode()
         if column.type_oid == _BOOL:
             return {"t": True, "f": False}[written]
-        return int(written) if column.type_oid in _INTEGERS else written
+        if column.type_oid not in _INTEGERS:
+            return written
+        number = int(written)
+        if not -(1 << 63) <= number < 1 << 63:
+            raise ValueError("more than eight bytes")
+        return number
     except (ValueError, KeyError) as error:
         raise WireError("a value is not as its type is written") from error
 
