@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
+from tideline.iceberg.evolution.changes import IcebergChanges
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
@@ -179,6 +180,11 @@ class IcebergLakeTable(ReadableTable):
         now_ms = self._clock.now_ms()
         changes = ChangeRange.of(self.table.refresh(), after, until, now_ms=now_ms)
         return IcebergChangeFeed.of(self.table.io, changes)
+
+    def alter(self) -> IcebergChanges:
+        """Changes of columns, partitions, order, properties, branches and tags: each method of what
+        this gives adds one, and `commit`, or the end of a `with` block, makes them, all or none."""
+        return IcebergChanges(self.table, self._clock)
 
     def refresh(self) -> IcebergLakeTable:
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""

@@ -40,12 +40,29 @@ _COMMANDS = {
         "tideline.cli.iceberg_deletes:rewrite_deletes_command",
         "Merge position delete files into fewer.",
     ),
+    "alter": (
+        "tideline.cli.iceberg_alter:alter_command",
+        "Change columns, partitions, order, properties, version.",
+    ),
+    "branch": (
+        "tideline.cli.iceberg_refs:branch_command",
+        "Create, move and drop branches.",
+    ),
+    "tag": ("tideline.cli.iceberg_refs:tag_command", "Create, move and drop tags."),
+    "rollback": (
+        "tideline.cli.iceberg_refs:rollback_command",
+        "Take the main branch back to what it was.",
+    ),
+    "publish": (
+        "tideline.cli.iceberg_refs:publish_command",
+        "Take the main branch to a staged snapshot.",
+    ),
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def iceberg_command() -> None:
-    """Inspect and maintain Apache Iceberg tables.
+    """Inspect, change and maintain Apache Iceberg tables.
 
     TABLE is the folder or s3:// prefix of a table that no catalog keeps; with --catalog it is
     `namespace.name`. Credentials come from the environment only, never from arguments.

@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tideline.errors import CorruptTableError
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.sort_order import SortOrder
 from tideline.iceberg.metadata.table_metadata import SnapshotLogEntry, TableMetadata
+
+LAST_ADDED = -1
+"""The schema, spec or sort order that the same commit adds, whatever id a catalog gives it."""
+_LINEAGE_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,37 @@ class AddSchema:
 
 @dataclass(frozen=True, slots=True)
 class SetCurrentSchema:
-    """Make a listed schema the table's."""
+    """Make a listed schema the table's, by default the one that was added last."""
 
-    schema_id: int
+    schema_id: int = LAST_ADDED
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionSpec:
+    """List a partition spec; new files are still filed by the default one."""
+
+    spec: PartitionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultSpec:
+    """File new files by a listed spec, by default the one that was added last."""
+
+    spec_id: int = LAST_ADDED
+
+
+@dataclass(frozen=True, slots=True)
+class AddSortOrder:
+    """List a sort order."""
+
+    order: SortOrder
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultSortOrder:
+    """Sort new files by a listed order, by default the one that was added last."""
+
+    order_id: int = LAST_ADDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +110,20 @@ class SetProperties:
     """Set table properties."""
 
     properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveProperties:
+    """Forget table properties."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeFormatVersion:
+    """Continue in a later version of the format."""
+
+    format_version: int
 
 
 MetadataUpdate: TypeAlias = (
@@ -87,7 +135,13 @@ MetadataUpdate: TypeAlias = (
     | RemoveSchemas
     | AddSchema
     | SetCurrentSchema
+    | AddPartitionSpec
+    | SetDefaultSpec
+    | AddSortOrder
+    | SetDefaultSortOrder
     | SetProperties
+    | RemoveProperties
+    | UpgradeFormatVersion
 )
 
 
@@ -106,7 +160,49 @@ class AssertRefSnapshotId:
     snapshot_id: int | None
 
 
-Requirement: TypeAlias = AssertTableUuid | AssertRefSnapshotId
+@dataclass(frozen=True, slots=True)
+class AssertCurrentSchemaId:
+    """The table's schema is still this one."""
+
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedFieldId:
+    """No column has been given an id since."""
+
+    field_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSpecId:
+    """New files are still filed by this spec."""
+
+    spec_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedPartitionId:
+    """No partition field has been given an id since."""
+
+    field_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSortOrderId:
+    """New files are still sorted by this order."""
+
+    order_id: int
+
+
+_IdRequirement: TypeAlias = (
+    AssertCurrentSchemaId
+    | AssertLastAssignedFieldId
+    | AssertDefaultSpecId
+    | AssertLastAssignedPartitionId
+    | AssertDefaultSortOrderId
+)
+Requirement: TypeAlias = AssertTableUuid | AssertRefSnapshotId | _IdRequirement
 
 
 def unmet(metadata: TableMetadata, requirements: Iterable[Requirement]) -> str | None:
@@ -121,7 +217,25 @@ def unmet(metadata: TableMetadata, requirements: Iterable[Requirement]) -> str |
                 found = None if ref is None else ref.snapshot_id
                 if found != snapshot_id:
                     return f"branch {name} has moved from snapshot {snapshot_id} to {found}"
+            case _:
+                what, expected, now = _id_required(metadata, requirement)
+                if now != expected:
+                    return f"{what} is {now} by now, and was {expected}"
     return None
+
+
+def _id_required(metadata: TableMetadata, requirement: _IdRequirement) -> tuple[str, int, int]:
+    match requirement:
+        case AssertCurrentSchemaId(wanted):
+            return "the current schema", wanted, metadata.current_schema_id
+        case AssertLastAssignedFieldId(wanted):
+            return "the last id of a column", wanted, metadata.last_column_id
+        case AssertDefaultSpecId(wanted):
+            return "the default partition spec", wanted, metadata.default_spec_id
+        case AssertLastAssignedPartitionId(wanted):
+            return "the last id of a partition field", wanted, metadata.last_partition_id
+        case AssertDefaultSortOrderId(wanted):
+            return "the default sort order", wanted, metadata.default_sort_order_id
 
 
 def apply_updates(
@@ -151,11 +265,66 @@ def apply_updates(
             case AddSchema(schema):
                 changed = _with_schema(changed, schema)
             case SetCurrentSchema(schema_id):
-                changed.schema(schema_id)
-                changed = replace(changed, current_schema_id=schema_id)
+                chosen = changed.schemas[-1].schema_id if schema_id == LAST_ADDED else schema_id
+                changed.schema(chosen)
+                changed = replace(changed, current_schema_id=chosen)
+            case AddPartitionSpec() | SetDefaultSpec():
+                changed = _with_partitioning(changed, update)
+            case AddSortOrder() | SetDefaultSortOrder():
+                changed = _with_sorting(changed, update)
             case SetProperties(properties):
                 changed = replace(changed, properties={**changed.properties, **properties})
+            case RemoveProperties(names):
+                left = {n: text for n, text in changed.properties.items() if n not in names}
+                changed = replace(changed, properties=left)
+            case UpgradeFormatVersion(version):
+                changed = _upgraded(changed, version)
     return changed
+
+
+def _with_partitioning(
+    metadata: TableMetadata, update: AddPartitionSpec | SetDefaultSpec
+) -> TableMetadata:
+    specs = metadata.partition_specs
+    if isinstance(update, SetDefaultSpec):
+        chosen = specs[-1].spec_id if update.spec_id == LAST_ADDED else update.spec_id
+        return replace(metadata, default_spec_id=metadata.spec(chosen).spec_id)
+    if any(spec.spec_id == update.spec.spec_id for spec in specs):
+        message = "the table already lists a partition spec of this id"
+        raise CorruptTableError(message, table=metadata.location, value=update.spec.spec_id)
+    last = max((field.field_id for field in update.spec.fields), default=0)
+    last_partition_id = max(metadata.last_partition_id, last)
+    return replace(
+        metadata, partition_specs=(*specs, update.spec), last_partition_id=last_partition_id
+    )
+
+
+def _with_sorting(
+    metadata: TableMetadata, update: AddSortOrder | SetDefaultSortOrder
+) -> TableMetadata:
+    orders = metadata.sort_orders
+    if isinstance(update, SetDefaultSortOrder):
+        chosen = orders[-1].order_id if update.order_id == LAST_ADDED else update.order_id
+        changed = replace(metadata, default_sort_order_id=chosen)
+        changed.sort_order()
+        return changed
+    if any(order.order_id == update.order.order_id for order in orders):
+        message = "the table already lists a sort order of this id"
+        raise CorruptTableError(message, table=metadata.location, value=update.order.order_id)
+    return replace(metadata, sort_orders=(*orders, update.order))
+
+
+def _upgraded(metadata: TableMetadata, version: int) -> TableMetadata:
+    if version < metadata.format_version:
+        message = "a table does not go back to an earlier format version"
+        raise CorruptTableError(message, table=metadata.location, value=version)
+    # What version 1 says a second time.
+    old = {"schema", "partition-spec"} if version > 1 else set()
+    document = {name: item for name, item in metadata.document.items() if name not in old}
+    next_row_id = metadata.next_row_id
+    if version >= _LINEAGE_SINCE and next_row_id is None:
+        next_row_id = 0
+    return replace(metadata, format_version=version, next_row_id=next_row_id, document=document)
 
 
 def _with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:

@@ -18,6 +18,8 @@ from tideline.iceberg.metadata.field_type import (
     DATE,
     INT,
     FieldType,
+    ListType,
+    MapType,
     NestedField,
     Primitive,
     StructType,
@@ -28,6 +30,16 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _PLAIN = frozenset({"identity", "year", "month", "day", "hour", "void"})
+_TIMESTAMPS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_TRUNCATED = frozenset({"int", "long", "decimal", "string", "binary"})
+_SOURCES = {
+    "bucket": _TRUNCATED | _TIMESTAMPS | {"date", "time", "uuid", "fixed"},
+    "truncate": _TRUNCATED,
+    "hour": _TIMESTAMPS,
+    **dict.fromkeys(("year", "month", "day"), _TIMESTAMPS | {"date"}),
+}
+_NO_VALUES = frozenset({"variant", "geometry", "geography", "unknown"})
+"""Types without values to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,13 @@ class Transform:
         if self.name in ("identity", "truncate", "void"):
             return source
         return DATE if self.name == "day" else INT
+
+    def takes(self, source: FieldType) -> bool:
+        """Whether a column of type `source` has values of it (spec, "Partition Transforms")."""
+        if isinstance(source, StructType | ListType | MapType) or not self.is_known:
+            return False
+        kind = str(source).partition("(")[0].partition("[")[0]
+        return kind in _SOURCES[self.name] if self.name in _SOURCES else kind not in _NO_VALUES
 
 
 IDENTITY = Transform("identity")

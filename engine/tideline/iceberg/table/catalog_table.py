@@ -6,7 +6,8 @@ So after every answer but success the table is loaded again:
 
 1. another table has the name: the one that we changed may have been renamed after our change;
 2. it shows our change: committed;
-3. the branch has left the snapshot that our change requires: it never can be committed any more;
+3. what our change requires holds no more, and the change would have left a trace or was refused: it
+   never can be committed any more;
 4. the catalog refused for certain, or had no time (429), or has no such table (404): not committed;
 5. anything else is asked again as often as `commit.status-check.*` says, and is then unknown.
 
@@ -41,13 +42,8 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
-from tideline.iceberg.metadata.metadata_update import (
-    AddSnapshot,
-    MetadataUpdate,
-    RemoveSnapshots,
-    Requirement,
-    unmet,
-)
+from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement, unmet
+from tideline.iceberg.metadata.shown_updates import is_shown, leaves_trace
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_config import catalog_arguments
 from tideline.iceberg.table.catalog_files import OwnFiles
@@ -225,10 +221,10 @@ class CatalogTable:
                 return Replaced(replaced.message)
             except TidelineError:
                 continue
-            if _shows(now.metadata, updates):
+            if is_shown(now.metadata, updates):
                 return Committed(now)
             reason = unmet(now.metadata, requirements)
-            if reason is not None:
+            if reason is not None and (is_refused or leaves_trace(updates)):
                 return Conflicted(reason)
             if is_refused:
                 if now.metadata_location == base.metadata_location and not isinstance(
@@ -272,16 +268,3 @@ def _given_to(catalog: Catalog) -> Mapping[str, str]:
     if isinstance(catalog, BoundedRestCatalog):
         return catalog.given
     return {} if isinstance(catalog, RestCatalog) else catalog.properties
-
-
-def _shows(metadata: TableMetadata, updates: Iterable[MetadataUpdate]) -> bool:
-    """Whether the metadata holds the change, recognised by snapshot ids, which are never reused."""
-    recognisable = [
-        update for update in updates if isinstance(update, AddSnapshot | RemoveSnapshots)
-    ]
-    return bool(recognisable) and all(
-        metadata.snapshot(value.snapshot.snapshot_id) is not None
-        if isinstance(value, AddSnapshot)
-        else all(metadata.snapshot(snapshot_id) is None for snapshot_id in value.snapshot_ids)
-        for value in recognisable
-    )

@@ -12,19 +12,30 @@ from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
 from pyiceberg.typedef import IcebergBaseModel
 
 from tideline.iceberg.metadata.metadata_update import (
+    AddPartitionSpec,
     AddSchema,
     AddSnapshot,
+    AddSortOrder,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
     AssertRefSnapshotId,
     AssertTableUuid,
     MetadataUpdate,
     RemovePartitionSpecs,
+    RemoveProperties,
     RemoveSchemas,
     RemoveSnapshotRef,
     RemoveSnapshots,
     Requirement,
     SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
     SetProperties,
     SetSnapshotRef,
+    UpgradeFormatVersion,
 )
 from tideline.iceberg.table.strange_types import without_stand_ins
 
@@ -43,6 +54,22 @@ def as_requirement(requirement: Requirement) -> Any:
         case AssertRefSnapshotId(name, snapshot_id):
             fields = {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot_id}
             return pyiceberg.AssertRefSnapshotId.model_validate(fields)
+        case AssertCurrentSchemaId(number):
+            return pyiceberg.AssertCurrentSchemaId.model_validate({"current-schema-id": number})
+        case AssertLastAssignedFieldId(number):
+            return pyiceberg.AssertLastAssignedFieldId.model_validate(
+                {"last-assigned-field-id": number}
+            )
+        case AssertDefaultSpecId(number):
+            return pyiceberg.AssertDefaultSpecId.model_validate({"default-spec-id": number})
+        case AssertLastAssignedPartitionId(number):
+            return pyiceberg.AssertLastAssignedPartitionId.model_validate(
+                {"last-assigned-partition-id": number}
+            )
+        case AssertDefaultSortOrderId(number):
+            return pyiceberg.AssertDefaultSortOrderId.model_validate(
+                {"default-sort-order-id": number}
+            )
 
 
 def as_update(update: MetadataUpdate, format_version: int) -> Any:
@@ -69,3 +96,16 @@ def as_update(update: MetadataUpdate, format_version: int) -> Any:
             return pyiceberg.SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id})
         case SetProperties(properties):
             return pyiceberg.SetPropertiesUpdate(updates=dict(properties))
+        case AddPartitionSpec(spec):
+            return pyiceberg.AddPartitionSpecUpdate.model_validate({"spec": spec.json()})
+        case SetDefaultSpec(spec_id):
+            return pyiceberg.SetDefaultSpecUpdate.model_validate({"spec-id": spec_id})
+        case AddSortOrder(order):
+            return pyiceberg.AddSortOrderUpdate.model_validate({"sort-order": order.json()})
+        case SetDefaultSortOrder(order_id):
+            fields = {"sort-order-id": order_id}
+            return pyiceberg.SetDefaultSortOrderUpdate.model_validate(fields)
+        case RemoveProperties(names):
+            return pyiceberg.RemovePropertiesUpdate(removals=list(names))
+        case UpgradeFormatVersion(version):
+            return pyiceberg.UpgradeFormatVersionUpdate.model_validate({"format-version": version})

@@ -125,11 +125,7 @@ class FileSystemTable:
     ) -> CommitOutcome:
         if base.version is None:
             raise ValueError("the metadata was not loaded from this table")
-        if base.metadata.properties.get("write.metadata.path"):
-            message = "a table without a catalog keeps its metadata in its own folder"
-            raise UnsupportedTableError(
-                message, table=self._location.uri, value="write.metadata.path"
-            )
+        self._refuse_other_place(base.metadata)
         reason = unmet(base.metadata, requirements)
         if reason is not None:
             return Conflicted(reason)
@@ -140,8 +136,16 @@ class FileSystemTable:
         if now.version != base.version:
             return Conflicted(f"version {now.version} follows version {base.version}")
         changed = apply_updates(base.metadata, updates, now_ms=self._clock.now_ms())
+        self._refuse_other_place(changed)
         changed = with_logged(changed, base.metadata, base.metadata_location)
         return self._publish(base, changed, base.version + 1)
+
+    def _refuse_other_place(self, metadata: TableMetadata) -> None:
+        if metadata.properties.get("write.metadata.path"):
+            message = "a table without a catalog keeps its metadata in its own folder"
+            raise UnsupportedTableError(
+                message, table=self._location.uri, value="write.metadata.path"
+            )
 
     def _publish(self, base: Loaded, changed: TableMetadata, version: int) -> CommitOutcome:
         is_gzip = changed.properties.get(CODEC_PROPERTY, "none").lower() == "gzip"
