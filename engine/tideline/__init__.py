@@ -1,9 +1,10 @@
 """Tideline: keeps Apache Hudi and Apache Iceberg tables healthy.
 
-What people hold is here: `create` and `open` a table, `open_iceberg`, a `spark_session` to write
-and read with, `register` the Spark data source, the tables themselves, what their methods take and
-return, and `errors`. Names load on first use, so `import tideline` alone brings in neither Spark
-nor Arrow nor the Kubernetes client: work that moves no rows runs without them.
+What people hold is here: `create` and `open` a table, `create_iceberg` and `open_iceberg`, a
+`spark_session` to write and read with, `register` the Spark data source, the tables themselves,
+what their methods take and return, and `errors`. Names load on first use, so `import tideline`
+alone brings in neither Spark nor Arrow nor the Kubernetes client: work that moves no rows runs
+without them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tideline.iceberg.services.expire_snapshots.execute import ExpireRun
     from tideline.iceberg.services.remove_orphan_files.execute import OrphanRun
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
-    from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
+    from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg, open_iceberg
     from tideline.lake_table import LakeTable
     from tideline.services.benefit import Benefit
     from tideline.services.explanation import Explanation, NotDue
@@ -72,6 +73,7 @@ __all__ = [
     "WriteOperation",
     "__version__",
     "create",
+    "create_iceberg",
     "errors",
     "open",
     "open_iceberg",
@@ -106,6 +108,7 @@ _LOADED_ON_FIRST_USE = {
     "TableType": ("tideline.hudi.table.table_config", "TableType"),
     "WriteOperation": ("tideline.hudi.write.write_operation", "WriteOperation"),
     "create": ("tideline.lake_table", "LakeTable.create"),
+    "create_iceberg": ("tideline.iceberg_lake_table", "create_iceberg"),
     "open": ("tideline.lake_table", "LakeTable.open"),
     "open_iceberg": ("tideline.iceberg_lake_table", "open_iceberg"),
     "register": ("tideline.spark.read.data_source", "register"),

@@ -10,6 +10,8 @@ from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.services.scheduler import AfterCommit
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.write.write_request import WriteDone
+from tideline.iceberg.write.write_request import IcebergWritten
+from tideline.resource_usage import ResourceUsage
 from tideline.wording import counted
 
 
@@ -83,6 +85,30 @@ def report_write(done: WriteDone) -> CommitReport:
         keys_unique_in=done.keys_unique_in,
         columns_added=done.schema_change.added_texts,
         columns_widened=done.schema_change.widened_texts,
+    )
+
+
+def report_iceberg_write(
+    done: IcebergWritten, seconds: float, spent: ResourceUsage
+) -> CommitReport:
+    """The snapshot of an Iceberg table that a write made, in the same words."""
+    rows, instant = done.rows, str(done.snapshot.snapshot_id)
+    note = f"this write took place already, as {instant}; nothing was written"
+    return CommitReport(
+        instant=instant,
+        operation=done.operation.value,
+        files_written=done.count("added-data-files") + done.count("added-delete-files"),
+        file_groups_replaced=done.count("deleted-data-files"),
+        rows_written=done.count("added-records"),
+        rows_inserted=rows.inserted,
+        rows_updated=rows.updated,
+        rows_deleted=rows.deleted,
+        bytes_written=done.count("added-files-size"),
+        seconds=seconds,
+        core_seconds=spent.core_seconds,
+        requests=spent.requests,
+        notes=(note,) if done.is_repeat else (),
+        is_repeat=done.is_repeat,
     )
 
 

@@ -1,4 +1,4 @@
-"""The facade of an Iceberg table, as people hold it: read it, rewrite, expire, tidy.
+"""The facade of an Iceberg table, as people hold it: create, write, read, rewrite, expire, tidy.
 
 It joins what the layers below keep apart: the plans and commits of `tideline.iceberg`, and Spark,
 which moves the rows of large rewrites. Every `plan_*` changes nothing; its counterpart plans again,
@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
+from tideline.commit_report import CommitReport
 from tideline.iceberg.evolution.changes import IcebergChanges
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -39,6 +40,7 @@ from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_r
 from tideline.iceberg.services.service import IcebergContext
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.readable_table import ReadableTable
 from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import NotDue
@@ -86,6 +88,52 @@ def open_iceberg(
             clock=clock,
         )
     return IcebergLakeTable(table, clock)
+
+
+def create_iceberg(
+    uri: str,
+    schema: pa.Schema,
+    *,
+    key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    sort_by: str | Sequence[str] = (),
+    format_version: int = 2,
+    properties: Mapping[str, str] | None = None,
+    catalog: str | None = None,
+    location: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str | bool] | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+) -> IcebergLakeTable:
+    """Create an empty Iceberg table with these columns in the folder or s3:// prefix `uri`.
+
+    `key` are the columns that identify a row; `partition_by` is such as `"day(ts), bucket(16, id)"`
+    and `sort_by` such as `"region, ts DESC NULLS LAST"`; `format_version` is 1, 2 or 3.
+    With `catalog`, a name that PyIceberg's configuration knows, `uri` is `namespace.name`, and the
+    files go to `location`, or below the catalog's warehouse where that is a folder.
+    Raises TableExistsError, ConfigError for a definition that cannot be and for another table at,
+    above or below the location, UnsupportedTableError when the catalog refuses.
+    """
+    from tideline.iceberg_writing import new_iceberg_table, table_definition
+
+    definition = table_definition(
+        schema,
+        key=key,
+        partition_by=partition_by,
+        sort_by=sort_by,
+        format_version=format_version,
+        properties=properties,
+    )
+    made = new_iceberg_table(
+        uri,
+        definition,
+        clock,
+        catalog=catalog,
+        location=location,
+        catalog_properties=catalog_properties,
+        storage_options=storage_options,
+    )
+    return IcebergLakeTable(made, clock)
 
 
 class IcebergLakeTable(ReadableTable):
@@ -180,6 +228,37 @@ class IcebergLakeTable(ReadableTable):
         now_ms = self._clock.now_ms()
         changes = ChangeRange.of(self.table.refresh(), after, until, now_ms=now_ms)
         return IcebergChangeFeed.of(self.table.io, changes)
+
+    def write(
+        self,
+        rows: Any,
+        operation: str | None = None,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        token: str | None = None,
+        branch: str = MAIN,
+    ) -> CommitReport:
+        """Write rows as one commit, in this process: those of pyarrow (a Dataset or a reader of
+        batches as well, in bounded memory), pandas, a list of dicts, or whatever gives an Arrow
+        stream, as Polars, DuckDB and other tables do.
+
+        `operation` is append (or insert, bulk_insert). Columns are found by name; optional ones
+        that rows lack are null. `options` are table properties for this write (`write.*`,
+        `commit.*`); `extra_metadata` goes into the summary of the snapshot. `token` names this
+        write: repeated with the same token it is never written twice, as long as the table keeps
+        its snapshot. `branch` gets the snapshot.
+        Raises InvalidDataError when the rows do not fit, ConflictError when other writers were
+        always first (nothing of this write is visible; write again), UnknownOutcomeError when the
+        store or the catalog went away while the commit became visible (look, or write again with
+        the same token), ConfigError, UnsupportedTableError.
+        """
+        from tideline.iceberg_writing import write_iceberg
+
+        write = IcebergWrite.asked(
+            operation, branch=branch, token=token, extra=extra_metadata, options=options
+        )
+        return write_iceberg(self.table, rows, write, self._clock)
 
     def alter(self) -> IcebergChanges:
         """Changes of columns, partitions, order, properties, branches and tags: each method of what

@@ -1,4 +1,4 @@
-"""How commands that read are given a table of either format: its location, or a catalog's name."""
+"""How commands are given a table of either format: its location, or a catalog's name."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def open_any(source: TableSource) -> HoodieTable | IcebergTable:
             raise no_hudi_table from None
 
 
-def refuse_options(format_: str, **given: object) -> None:
-    """Raise ConfigError for options that tables of a format have no use for."""
+def refuse_options(format_: str, *, verb: str = "read", **given: object) -> None:
+    """Raise ConfigError for options for which tables of a format have no use."""
     names = ", ".join(f"--{name.replace('_', '-')}" for name, value in given.items() if value)
     if names:
-        raise ConfigError(f"{format_} tables are read without: leave it out", value=names)
+        raise ConfigError(f"{format_} tables are {verb} without: leave it out", value=names)

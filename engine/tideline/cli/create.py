@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import click
+from click.core import ParameterSource
 
+from tideline.cli.any_table import any_table_options
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option
-from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
+from tideline.cli.iceberg_table import TableSource
+from tideline.cli.options import complete_settings, parse_pairs, split_names
 from tideline.cli.output import print_json, print_line
 from tideline.cli.schema_file import read_schema_file
 from tideline.cli.show import describe_table
+from tideline.errors import ConfigError
 from tideline.hudi.table.create import refuse_existing_table
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, KeyGeneratorKind, TableType
+from tideline.iceberg.table.new_table import FORMAT_VERSIONS
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
+
+_HUDI_ONLY = (
+    "ordering",
+    "table_type",
+    "table_version",
+    "key_generator",
+    "merge_mode",
+    "hive_style",
+    "url_encode",
+    "name",
+    "publish",
+)
+_ICEBERG_ONLY = ("sort_by", "format_version", "location")
 
 
 class _NameChoice(click.Choice[str]):
@@ -36,9 +55,24 @@ class _NameChoice(click.Choice[str]):
 
 
 @command("create")
-@table_options
-@click.option("--record-key", required=True, metavar="COLUMNS", help="What identifies a row.")
-@click.option("--partition-by", metavar="COLUMNS", help="What decides a row's folder.")
+@any_table_options
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["hudi", "iceberg"], case_sensitive=False),
+    default="hudi",
+    show_default=True,
+)
+@click.option(
+    "--record-key",
+    metavar="COLUMNS",
+    help="What identifies a row: required for a Hudi table.",
+)
+@click.option(
+    "--partition-by",
+    metavar="COLUMNS",
+    help="What decides a row's folder; of an Iceberg table also terms: 'day(ts), bucket(16, id)'.",
+)
 @click.option(
     "--ordering", metavar="COLUMNS", help="Of two versions of a row the higher value wins."
 )
@@ -83,6 +117,21 @@ class _NameChoice(click.Choice[str]):
     help="An Avro schema (.avsc, .json) or a parquet file with the columns; "
     "without it the first write decides.",
 )
+@click.option(
+    "--sort-by",
+    metavar="TERMS",
+    help="The order of rows in an Iceberg table's files: 'region, ts DESC'.",
+)
+@click.option(
+    "--format-version",
+    type=click.Choice(list(map(str, FORMAT_VERSIONS))),
+    help="Of an Iceberg table; 2 unless given.",
+)
+@click.option(
+    "--location",
+    metavar="URI",
+    help="Where a table of an Iceberg catalog goes; below the warehouse unless given.",
+)
 @click.option("--name", help="The table's name; otherwise the last part of the URI.")
 @click.option(
     "--property",
@@ -90,7 +139,8 @@ class _NameChoice(click.Choice[str]):
     metavar="NAME=VALUE",
     multiple=True,
     shell_complete=complete_settings(SettingPlace.TABLE),
-    help="A Hudi setting to store in the table for all writers (hoodie.*); may be repeated.",
+    help="A Hudi setting (hoodie.*), or an Iceberg property, to store in the table for all "
+    "writers; may be repeated.",
 )
 @click.option(
     "--publish",
@@ -100,13 +150,10 @@ class _NameChoice(click.Choice[str]):
 @click.option("--create-bucket", is_flag=True, help="Create the bucket, too, where it is missing.")
 @dry_run_option("Show what would be created; change nothing.")
 def create_command(
-    uri: str,
-    storage: dict[str, str],
+    source: TableSource,
     as_json: bool,
+    format_: str,
     dry_run: bool,
-    schema_path: str | None,
-    properties: tuple[str, ...],
-    publish: str | None,
     create_bucket: bool,
     **asked: Any,
 ) -> None:
@@ -114,18 +161,44 @@ def create_command(
 
     COLUMNS are names separated by commas.
     """
+    storage = {**source.storage, **({"create_bucket": "true"} if create_bucket else {})}
+    source = replace(source, storage=storage)
+    own = _ICEBERG_ONLY if format_ == "hudi" else _HUDI_ONLY
+    given = click.get_current_context().get_parameter_source
+    strange = [name for name in own if given(name) is not ParameterSource.DEFAULT]
+    if source.catalog is not None and format_ == "hudi":
+        strange.append("catalog")
+    if strange:
+        name = strange[0].replace("_path", "").replace("_", "-")
+        message = f"--{name} is not for {format_.capitalize()} tables: leave it out"
+        raise ConfigError(message)
+    if format_ == "iceberg":
+        # Takes a tenth of a second to import, which new Hudi tables need not wait for.
+        from tideline.cli.iceberg_create import create_iceberg_table
+
+        create_iceberg_table(source, asked, dry_run=dry_run, as_json=as_json)
+        return
+    _create_hudi(source, asked, dry_run=dry_run, as_json=as_json)
+
+
+def _create_hudi(
+    source: TableSource, asked: Mapping[str, Any], *, dry_run: bool, as_json: bool
+) -> None:
+    uri, storage = source.target, dict[str, Any](source.storage)
+    if not asked["record_key"]:
+        raise ConfigError("a Hudi table needs --record-key: what identifies a row")
+    schema_path, publish = asked["schema_path"], asked["publish"]
+    taken = {"schema_path", "properties", "publish", *_ICEBERG_ONLY}
     wanted = {
-        **asked,
+        **{name: value for name, value in asked.items() if name not in taken},
         **{name: split_names(asked[name]) for name in ("record_key", "partition_by", "ordering")},
         "table_version": int(asked["table_version"]),
         "schema": read_schema_file(schema_path) if schema_path else None,
         "properties": {
-            **parse_pairs(properties, option="--property"),
+            **parse_pairs(asked["properties"], option="--property"),
             **({} if publish is None else {PUBLISH: publish}),
         },
     }
-    if create_bucket:
-        storage = {**storage, "create_bucket": "true"}
     if dry_run:
         description = _preview(StoreLocation.of(uri, storage), wanted)
     else:

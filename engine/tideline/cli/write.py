@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tideline.cli.any_table import any_table_options, open_any
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, yes_option
-from tideline.cli.options import complete_settings, parse_pairs, table_options
+from tideline.cli.iceberg_table import TableSource
+from tideline.cli.options import complete_settings, parse_pairs
 from tideline.cli.output import print_facts, print_json, print_line
 from tideline.cli.progress import progress
 from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError
 from tideline.hudi.index.uniqueness import IN_PARTITION, IN_TABLE
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.write_operation import WriteOperation
+from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.ingest.execute.write_files import SourceWrite, SourceWritten, write_sources
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.named_files import find_sources, source_bytes
@@ -33,13 +38,20 @@ _TAKING_ROWS_AWAY = (
     WriteOperation.INSERT_OVERWRITE,
     WriteOperation.INSERT_OVERWRITE_TABLE,
 )
+_OPERATIONS = list(
+    dict.fromkeys(operation.value for operation in (*WriteOperation, *IcebergOperation))
+)
 _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 
 
 @command("write")
-@table_options
+@any_table_options
 @click.option(
-    "--source", required=True, metavar="PATH", help="A file or folder: a path, file:// or s3://."
+    "--source",
+    "rows_from",
+    required=True,
+    metavar="PATH",
+    help="A file or folder: a path, file:// or s3://.",
 )
 @click.option(
     "--format",
@@ -50,8 +62,8 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 )
 @click.option(
     "--operation",
-    type=click.Choice([operation.value for operation in WriteOperation]),
-    help="Upsert, unless an option says otherwise.",
+    type=click.Choice(_OPERATIONS),
+    help="Of a Hudi table upsert, unless an option says otherwise; of an Iceberg table append.",
 )
 @click.option(
     "--option",
@@ -59,7 +71,8 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     metavar="NAME=VALUE",
     multiple=True,
     shell_complete=complete_settings(SettingPlace.WRITE),
-    help="A Hudi write setting (hoodie.*); may be repeated.",
+    help="A Hudi write setting (hoodie.*), or an Iceberg property (write.*, commit.*); may be "
+    "repeated.",
 )
 @click.option(
     "--read-option",
@@ -99,47 +112,66 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     metavar="TEXT",
     help="Names this write: repeated with the same token it is never written twice.",
 )
+@click.option("--branch", metavar="NAME", help="The branch of an Iceberg table, main without.")
 @dry_run_option("Show what would be written, without reading rows; change nothing.")
 @yes_option
 def write_command(
-    uri: str,
-    storage: dict[str, str],
+    source: TableSource,
+    rows_from: str,
     as_json: bool,
-    source: str,
     source_format: str,
-    operation: str | None,
-    options: tuple[str, ...],
-    read_options: tuple[str, ...],
-    on_bad_file: str,
-    on_bad_row: str,
-    max_bad_rows: int,
-    strict: bool,
-    token: str | None,
     dry_run: bool,
     yes: bool,
+    **asked: Any,
 ) -> None:
     """Write the rows of source files into the table at URI, as one commit."""
-    table = LakeTable.open(uri, storage_options=storage)
-    settings = parse_pairs(options, option="--option")
-    reading = parse_pairs(read_options, option="--read-option")
-    require_known(FileFormat(source_format), reading)
-    found = StoreLocation.of(source, storage)
-    planned, _ = table.writer.planned_write(operation, settings)
+    table = open_any(source)
+    found = StoreLocation.of(rows_from, source.storage)
+    if isinstance(table, HoodieTable):
+        if asked.pop("branch"):
+            raise ConfigError("Hudi tables have no branches: leave out --branch")
+        _write_hudi(LakeTable(table), found, source_format, asked, (dry_run, yes, as_json))
+        return
+    # Takes a tenth of a second to import, which writes of Hudi tables need not wait for.
+    from tideline.cli.iceberg_write import asked_write, write_files
+
+    write = asked_write(table, source_format, asked)
     if dry_run:
-        _print_plan(table, planned, found, as_json=as_json)
+        _print_plan(table.metadata.location, write.operation.value, found, as_json=as_json)
+        return
+    with progress("writing the table"):
+        report = write_files(table, write, find_sources(found))
+    _print_written(SourceWritten(report), as_json=as_json)
+
+
+def _write_hudi(
+    table: LakeTable,
+    found: StoreLocation,
+    source_format: str,
+    asked: dict[str, Any],
+    how: tuple[bool, bool, bool],
+) -> None:
+    dry_run, yes, as_json = how
+    settings = parse_pairs(asked["options"], option="--option")
+    reading = parse_pairs(asked["read_options"], option="--read-option")
+    require_known(FileFormat(source_format), reading)
+    planned, _ = table.writer.planned_write(asked["operation"], settings)
+    if dry_run:
+        _print_plan(table.uri, planned.value, found, as_json=as_json)
         return
     if planned in _TAKING_ROWS_AWAY:
         ask(f"{planned} takes rows away from {table.uri}. Continue?", yes=yes)
+    sets_rows_aside = asked["on_bad_row"] == "quarantine"
     wanted = SourceWrite(
         found,
         source_format,
-        operation,
+        asked["operation"],
         settings,
         reading,
-        skips_bad_files=on_bad_file == "skip",
-        bad_rows_max=max_bad_rows if on_bad_row == "quarantine" else None,
-        token=token,
-        strict=strict,
+        skips_bad_files=asked["on_bad_file"] == "skip",
+        bad_rows_max=asked["max_bad_rows"] if sets_rows_aside else None,
+        token=asked["token"],
+        strict=asked["strict"],
     )
 
     def open_session() -> SparkSession:
@@ -176,9 +208,7 @@ def _print_written(written: SourceWritten, *, as_json: bool) -> None:
             )
 
 
-def _print_plan(
-    table: LakeTable, operation: WriteOperation, source: StoreLocation, *, as_json: bool
-) -> None:
+def _print_plan(uri: str, operation: str, source: StoreLocation, *, as_json: bool) -> None:
     """What a write would take; whether its rows fit is found out by writing them."""
     sources = find_sources(source)
     folder, paths = sources.folder, sources.paths
@@ -186,7 +216,7 @@ def _print_plan(
         files = [f"{folder.uri}/{path}" for path in paths]
         print_json({"dry_run": True, "operation": operation, "source_files": files})
         return
-    print_line(f"Would {operation} the rows of {counted(len(paths), 'file')} into {table.uri}.")
+    print_line(f"Would {operation} the rows of {counted(len(paths), 'file')} into {uri}.")
     for path in paths[:_PATHS_SHOWN_MAX]:
         print_line(f"  {folder.uri}/{path}")
     if len(paths) > _PATHS_SHOWN_MAX:

@@ -103,7 +103,7 @@ class _Matcher:
         if field.field_id in self.constants:
             value = as_arrow(self.constants[field.field_id], field.type)
         elif field.initial_default is not None:
-            value = _default(field)
+            value = default_of(field, field.initial_default)
         elif field.required:
             raise CorruptTableError(f"required column {field.name!r} is missing", path=self.path)
         else:
@@ -147,9 +147,10 @@ class _Matcher:
         )
 
 
-def _default(field: NestedField) -> pa.Scalar:
-    """A default is a JSON single value, see the specification's Appendix D."""
-    value, kind = field.initial_default, arrow_type(field.type)
+def default_of(field: NestedField, value: Any) -> pa.Scalar:
+    """A default of a field, a JSON single value (see the specification's Appendix D), as rows have
+    it. Raises UnsupportedTableError, CorruptTableError."""
+    kind = arrow_type(field.type)
     if types.is_nested(kind):
         raise UnsupportedTableError(f"nested column {field.name!r} has a default that is not null")
     try:

@@ -13,6 +13,9 @@ from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.storage.object_store import ObjectStore
 
 FORMAT_VERSION = 2
+FORMAT_VERSIONS = (1, 2, 3)
+LINEAGE_SINCE = 3
+UNSORTED = SortOrder()
 
 
 def new_metadata(
@@ -22,11 +25,14 @@ def new_metadata(
     properties: Mapping[str, str],
     *,
     now_ms: int,
+    format_version: int = FORMAT_VERSION,
+    order: SortOrder = UNSORTED,
 ) -> TableMetadata:
     """The metadata of an empty table; the last of `specs` is the one for new files."""
+    orders = (UNSORTED,) if order == UNSORTED else (UNSORTED, order)
     field_ids = [field.field_id for spec in specs for field in spec.fields]
     return TableMetadata(
-        format_version=FORMAT_VERSION,
+        format_version=format_version,
         table_uuid=str(uuid.uuid4()),
         location=location.rstrip("/"),
         last_sequence_number=0,
@@ -37,15 +43,15 @@ def new_metadata(
         partition_specs=specs,
         default_spec_id=specs[-1].spec_id,
         last_partition_id=max(field_ids, default=FIRST_PARTITION_FIELD_ID - 1),
-        sort_orders=(SortOrder(),),
-        default_sort_order_id=0,
+        sort_orders=orders,
+        default_sort_order_id=order.order_id,
         properties=dict(properties),
         snapshots=(),
         current_snapshot_id=None,
         refs={},
         snapshot_log=(),
         metadata_log=(),
-        next_row_id=None,
+        next_row_id=0 if format_version >= LINEAGE_SINCE else None,
     )
 
 

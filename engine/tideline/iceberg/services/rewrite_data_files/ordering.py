@@ -7,6 +7,7 @@ from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.metadata.field_type import parts_of
 from tideline.iceberg.metadata.partition_spec import Transform
+from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions, RewriteStrategy
@@ -21,7 +22,8 @@ def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | No
     """
     if options.strategy is RewriteStrategy.BINPACK:
         return None
-    fields = tuple(_field(term, metadata) for term in options.sort_terms)
+    schema, place = metadata.schema(), metadata.location
+    fields = tuple(sort_field(term, schema, table=place) for term in options.sort_terms)
     fields = fields or metadata.sort_order().fields
     if not fields:
         message = "the table has no sort order of its own: name the columns to sort by"
@@ -29,17 +31,17 @@ def row_order(options: RewriteOptions, metadata: TableMetadata) -> RowOrder | No
     return RowOrder(fields, is_curve=options.strategy is RewriteStrategy.ZORDER)
 
 
-def _field(term: SortTerm, metadata: TableMetadata) -> SortField:
-    schema = metadata.schema()
+def sort_field(term: SortTerm, schema: Schema, *, table: str) -> SortField:
+    """A term in the ids of a schema, that of `table`. Raises ConfigError as `row_order`."""
     column = schema.find(term.column) or schema.find(term.column, case_sensitive=False)
     if column is None:
         message = "the table has no such column to sort by"
-        raise ConfigError(message, table=metadata.location, value=term.column)
+        raise ConfigError(message, table=table, value=term.column)
     if ColumnPath.find(schema.fields, column.field_id) is None or parts_of(column.type):
         message = "rows cannot be sorted by a struct, a list, a map or what is in a list or map"
-        raise ConfigError(message, table=metadata.location, value=term.column)
+        raise ConfigError(message, table=table, value=term.column)
     transform = Transform.parse(term.transform)
     if not transform.is_known:
         message = "there is no such transform to sort by"
-        raise ConfigError(message, table=metadata.location, value=term.transform)
+        raise ConfigError(message, table=table, value=term.transform)
     return SortField(column.field_id, transform, term.is_descending, term.nulls_first)

@@ -1,0 +1,135 @@
+"""New data files of a table: rows placed by the current partition spec, in the table's sort order.
+
+Rows stream into one file a partition, or more where these reach the target size. Those of a table
+with a sort order are sorted some hundred megabytes at a time, so that each file is in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.formats.gathered_rows import gathered
+from tideline.iceberg.data.file_layout import FileLayout
+from tideline.iceberg.data.metrics_mode import MetricsConfig
+from tideline.iceberg.data.parquet_settings import ParquetSettings
+from tideline.iceberg.data.partitioned_writer import Output, write_data_files
+from tideline.iceberg.data.row_order import RowOrder
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.data_locations import DataLocations
+from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.clean_up import remove_quietly
+from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.write.write_settings import WriteSettings
+
+_SORTED_BYTES = 256 * 1024 * 1024
+_ROW_BYTES = 64.0
+
+
+@dataclass(slots=True)
+class NewFiles:
+    """The files that one write has made so far; without a commit they are of no use."""
+
+    io: FileIO
+    layout: FileLayout
+    locations: DataLocations
+    spec: PartitionSpec
+    metadata: TableMetadata
+    order: SortOrder
+    target_bytes: int
+    row_bytes: float
+    write_id: str
+    written: list[DataFile] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @classmethod
+    def of(
+        cls,
+        io: FileIO,
+        metadata: TableMetadata,
+        settings: WriteSettings,
+        write_id: str,
+        head: Snapshot | None,
+    ) -> NewFiles:
+        """For a table as it is. Raises ConfigError, UnsupportedTableError, CorruptTableError."""
+        schema, order = metadata.schema(), metadata.sort_order()
+        layout = FileLayout(
+            schema_id=schema.schema_id,
+            fields=schema.fields,
+            parquet=ParquetSettings.of(settings.properties, schema),
+            metrics=MetricsConfig.of(settings.properties, schema, order),
+            sort_order_id=order.order_id,
+        )
+        spec = metadata.spec(metadata.default_spec_id)
+        return cls(
+            io,
+            layout,
+            DataLocations.of(metadata),
+            spec,
+            metadata,
+            order,
+            settings.target_bytes,
+            _row_bytes({} if head is None else head.summary),
+            write_id,
+        )
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write rows in the table's columns. Raises what reading and writing them raise."""
+        if not self.order.fields:
+            self._write(batches)
+            return
+        order = RowOrder(self.order.fields).within(self.spec)
+        for rows in gathered(batches, _SORTED_BYTES):
+            for part in order.sorted_parts(rows.to_batches(), self.metadata.schema()):
+                self._write(part)
+
+    @contextmanager
+    def discarded_on_failure(self) -> Iterator[None]:
+        """Removes them where writing them fails or is interrupted."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove all of them, as far as the store lets it."""
+        remove_quietly(self.io, [file.file_path for file in self.written])
+        self.written.clear()
+
+    @property
+    def rows(self) -> int:
+        """How many rows they hold."""
+        return sum(file.record_count for file in self.written)
+
+    def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        known = (None,) * len(self.spec.fields) if self.spec.is_unpartitioned else None
+        self.written += write_data_files(self.io, self.layout, self._output(known), batches)
+
+    def _output(self, partition: tuple[Any, ...] | None) -> Output:
+        return Output(
+            schema=self.metadata.schema(),
+            spec=self.spec,
+            partition=partition,
+            locations=self.locations,
+            name_prefix=f"{next(self._numbers):05d}-{self.write_id}",
+            row_bytes=self.row_bytes,
+            size_bytes_max=self.target_bytes,
+        )
+
+
+def _row_bytes(summary: Mapping[str, str]) -> float:
+    """About what a row of the table takes in its files: only a guess until some are written."""
+    try:
+        rows = int(summary.get("total-records", 0))
+        return int(summary.get("total-files-size", 0)) / rows if rows else _ROW_BYTES
+    except ValueError:
+        return _ROW_BYTES

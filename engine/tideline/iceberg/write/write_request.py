@@ -1,0 +1,123 @@
+"""One write as its caller wants it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tideline.errors import ConfigError
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.write.write_operation import IcebergOperation
+
+TOKEN_KEY = "tideline.token"
+OPERATION_KEY = "tideline.operation"
+_ROWS_KEY = "tideline.rows-"
+_LENGTH_MAX = 200
+_OWN = ("tideline.", "added-", "deleted-", "removed-", "total-", "changed-", "manifests-")
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """What a commit did to rows."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> RowCounts:
+        """As the snapshot of a write says."""
+        found = (snapshot.summary.get(f"{_ROWS_KEY}{name}", "0") for name in cls.__slots__)
+        return cls(*(int(text) if text.isdecimal() else 0 for text in found))
+
+    def summary(self) -> dict[str, str]:
+        """The part of a snapshot's summary that `of` reads."""
+        return {f"{_ROWS_KEY}{name}": str(getattr(self, name)) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergWrite:
+    """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
+    without being written twice; `extra` goes into the summary of the snapshot."""
+
+    operation: IcebergOperation
+    branch: str = MAIN
+    token: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def asked(
+        cls,
+        operation: str | None,
+        *,
+        branch: str = MAIN,
+        token: str | None = None,
+        extra: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> IcebergWrite:
+        """As callers give it. Raises ConfigError."""
+        wanted = IcebergOperation.named(operation, default=IcebergOperation.APPEND)
+        return cls(wanted, branch, token, extra or {}, options or {})
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError."""
+        token = self.token
+        if token is not None and not (0 < len(token) <= _LENGTH_MAX and token.isprintable()):
+            raise ConfigError(
+                f"a token has 1 to {_LENGTH_MAX} printable characters", value=token[:_LENGTH_MAX]
+            )
+        own = next((name for name in self.extra if name.startswith(_OWN)), None)
+        if own is not None:
+            raise ConfigError("extra metadata does not take names of the commit's own", value=own)
+
+    def summary(self) -> dict[str, str]:
+        """What the summary of its snapshot says of it."""
+        token = {} if self.token is None else {TOKEN_KEY: self.token}
+        return {**self.extra, OPERATION_KEY: self.operation.value, **token}
+
+    def earlier(self, metadata: TableMetadata) -> Snapshot | None:
+        """The snapshot of a write with the same token that is part of the branch; None where the
+        table keeps none.
+
+        Raises ConfigError where it was another kind of write.
+        """
+        ref = metadata.refs.get(self.branch)
+        if self.token is None or ref is None:
+            return None
+        ancestors = metadata.ancestors(ref.snapshot_id)
+        found = next(
+            (item for item in ancestors if item.summary.get(TOKEN_KEY) == self.token), None
+        )
+        if found is None:
+            return None
+        operation = found.summary.get(OPERATION_KEY)
+        if operation != self.operation.value:
+            raise ConfigError(
+                f"the token is that of another kind of write, {operation}; a token names one write "
+                "only",
+                table=metadata.location,
+                instant=found.snapshot_id,
+                value=self.token,
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergWritten:
+    """The snapshot of a write; `is_repeat`: an earlier write with the same token made it."""
+
+    snapshot: Snapshot
+    operation: IcebergOperation
+    is_repeat: bool = False
+
+    @property
+    def rows(self) -> RowCounts:
+        """What it did to rows."""
+        return RowCounts.of(self.snapshot)
+
+    def count(self, name: str) -> int:
+        """A number of the snapshot's summary."""
+        text = self.snapshot.summary.get(name, "0")
+        return int(text) if text.isdecimal() else 0

@@ -1,0 +1,100 @@
+"""The table properties that a write follows: `write.*` and `commit.*`, each obeyed or refused.
+
+Options of one write have the same names and go before the table's own. A property that says where
+the table keeps its files is the table's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import whole_property
+
+TARGET_SIZE = "write.target-file-size-bytes"
+UPSERT_ENABLED = "write.upsert.enabled"
+_TARGET_BYTES = 512 * 1024 * 1024
+_OPTIONS = frozenset(
+    {
+        TARGET_SIZE,
+        "write.distribution-mode",
+        "write.parquet.compression-codec",
+        "write.parquet.compression-level",
+        "write.parquet.row-group-size-bytes",
+        "write.parquet.page-size-bytes",
+        "write.parquet.page-row-limit",
+        "write.parquet.dict-size-bytes",
+        "write.metadata.metrics.default",
+        "write.metadata.metrics.max-inferred-column-defaults",
+        "write.summary.partition-limit",
+        "commit.manifest-merge.enabled",
+        "commit.manifest.target-size-bytes",
+        "commit.manifest.min-count-to-merge",
+        "commit.retry.num-retries",
+        "commit.retry.min-wait-ms",
+        "commit.retry.max-wait-ms",
+        "commit.retry.total-timeout-ms",
+    }
+)
+_COLUMN_OPTIONS = ("write.parquet.bloom-filter-", "write.metadata.metrics.column.")
+_PROGRAMS = ("write.location-provider.impl", "write.py-location-provider.impl")
+_ALLOWED = MappingProxyType(
+    {
+        "write.format.default": ("parquet",),
+        "write.parquet.page-version": ("v1",),
+        "write.manifest-lists.enabled": ("true",),
+        "write.distribution-mode": ("none", "hash", "range"),
+    }
+)
+_ENCRYPTION = "encryption.key-id"
+
+
+class Isolation(StrEnum):
+    """What a change that read rows does when another writer was faster."""
+
+    SERIALIZABLE = "serializable"
+    """Rows that came in meanwhile and match are a conflict as well."""
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """What holds for one write; `properties` are the table's with the options of the write."""
+
+    properties: Mapping[str, str]
+    target_bytes: int
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, options: Mapping[str, str]) -> WriteSettings:
+        """Raises ConfigError naming an option or property that is not obeyed."""
+        for name in options:
+            if name not in _OPTIONS and not name.startswith(_COLUMN_OPTIONS):
+                raise ConfigError("a write of an Iceberg table has no such option", value=name)
+        properties = {**metadata.properties, **options}
+        for name in (*_PROGRAMS, _ENCRYPTION):
+            if properties.get(name):
+                message = f"tables with the property {name} are not written: remove it"
+                raise UnsupportedTableError(message, table=metadata.location, value=name)
+        for name, allowed in _ALLOWED.items():
+            one_of(properties, name, allowed)
+        return cls(properties, whole_property(properties, TARGET_SIZE, _TARGET_BYTES, least=1))
+
+    @property
+    def upserts(self) -> bool:
+        """Whether rows replace those of the same key unless a write says otherwise."""
+        return self.properties.get(UPSERT_ENABLED, "").lower() == "true"
+
+
+def one_of(properties: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """A property's value in lower case, the first that is allowed where it is not given.
+
+    Raises ConfigError for any other.
+    """
+    value = properties.get(name, allowed[0]).lower()
+    if value not in allowed:
+        raise ConfigError(f"the property {name} is {' or '.join(allowed)} here", value=value)
+    return value

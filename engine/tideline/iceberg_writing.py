@@ -1,0 +1,107 @@
+"""Writing Iceberg tables by the words of the facade: what callers give, and the report they get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tideline.clock import Clock
+from tideline.commit_report import CommitReport, report_iceberg_write
+from tideline.errors import ConfigError
+from tideline.hudi.table.location_conflict import refuse_table_conflict
+from tideline.hudi.table.names import column_names
+from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.create import create_in_catalog, create_table
+from tideline.iceberg.write.execute import append_rows
+from tideline.iceberg.write.given_rows import row_stream
+from tideline.iceberg.write.table_definition import IcebergDefinition
+from tideline.iceberg.write.write_request import IcebergWrite
+from tideline.in_process.dict_rows import dict_rows
+from tideline.resource_usage import ResourceUsage
+from tideline.storage.location import StoreLocation
+
+Options = Mapping[str, str] | None
+
+
+def new_iceberg_table(
+    uri: str,
+    definition: IcebergDefinition,
+    clock: Clock,
+    *,
+    catalog: str | None,
+    location: str | None,
+    catalog_properties: Options,
+    storage_options: Mapping[str, str | bool] | None,
+) -> IcebergTable:
+    """See `create_iceberg`."""
+    if catalog is not None:
+        return create_in_catalog(
+            catalog,
+            uri,
+            definition,
+            clock,
+            location=location,
+            properties=catalog_properties,
+            storage_options=storage_options,
+        )
+    place = StoreLocation.of(uri, storage_options)
+    refuse_table_conflict(place)
+    return create_table(place, definition, clock)
+
+
+def table_definition(
+    schema: Any,
+    *,
+    key: str | Sequence[str],
+    partition_by: str | Sequence[str],
+    sort_by: str | Sequence[str],
+    format_version: int,
+    properties: Options,
+) -> IcebergDefinition:
+    """What `create_iceberg` is given, as a definition. Raises ConfigError."""
+    if not isinstance(schema, pa.Schema):
+        message = "the columns of an Iceberg table are given as a pyarrow schema"
+        raise ConfigError(message, value=type(schema).__name__)
+    return IcebergDefinition(
+        schema,
+        _terms(partition_by),
+        _terms(sort_by),
+        column_names(key),
+        format_version,
+        properties or {},
+    )
+
+
+def write_iceberg(
+    table: IcebergTable, rows: Any, write: IcebergWrite, clock: Clock
+) -> CommitReport:
+    """See `IcebergLakeTable.write`."""
+    return write_streams(table, (row_stream(_listed(rows, table)),), write, clock)
+
+
+def write_streams(
+    table: IcebergTable,
+    streams: Iterable[pa.RecordBatchReader],
+    write: IcebergWrite,
+    clock: Clock,
+) -> CommitReport:
+    """The same for rows in streams, which are read one after another."""
+    before, started_ms = ResourceUsage.so_far(), clock.now_ms()
+    done = append_rows(table, streams, write, clock=clock)
+    seconds = (clock.now_ms() - started_ms) / 1000
+    return report_iceberg_write(done, seconds, ResourceUsage.so_far().since(before))
+
+
+def _listed(rows: Any, table: IcebergTable) -> Any:
+    """Rows given as a list of dicts, as a table of Arrow; all others as they are."""
+    if not isinstance(rows, (list, tuple)):
+        return rows
+    found = dict_rows(rows, arrow_schema(table.metadata.schema().fields))
+    return rows if found is None else found
+
+
+def _terms(given: str | Sequence[str]) -> str:
+    return given if isinstance(given, str) else ", ".join(given)
