@@ -48,8 +48,8 @@ STREAM_FAULTS = (
     Fault(
         "a range of the log ends where the log ended",
         "engine/tideline/ingest/sources/postgres/look.py",
-        "        return PostgresPosition(found.origin, found.until, None)\n",
-        "        return PostgresPosition(found.origin, self.flushed, None)\n",
+        "        return PostgresPosition(found.origin, found.until, None, None, noted)\n",
+        "        return PostgresPosition(found.origin, self.flushed, None, None, noted)\n",
         _OVER_POSTGRES,
     ),
     Fault(

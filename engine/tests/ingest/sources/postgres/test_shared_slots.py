@@ -235,8 +235,13 @@ def test_tables_that_cannot_be_read_are_named(postgres: PostgresDatabase, tmp_pa
         "keyless": ((), "it has no primary key, or no replica identity"),
         "nameless": (("id",), "it has no primary key, or no replica identity"),
         "fleeting": (("id",), "it is unlogged: its changes are not in the log"),
-        "divided": (("id",), "only plain tables are read, none with partitions"),
+        "divided": (("id",), ""),
     }
+    postgres.execute(f"create publication {postgres.slot}")
+    found = {item.name: (item.key, item.obstacle) for item in look_at_slot(feeds.slot).tables}
+    words = "it has partitions, and the publication has no publish_via_partition_root"
+    assert found["divided"] == (("id",), words)
+    assert found["plain"] == (("a", "b"), "")
 
 
 def test_a_table_of_a_slot_that_others_read_is_not_copied_again(

@@ -13,7 +13,8 @@ from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.postgres import server
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Slot
-from tideline.ingest.sources.postgres.server import ServerTable, advance_slot, make_slot
+from tideline.ingest.sources.postgres.server import advance_slot, make_slot
+from tideline.ingest.sources.postgres.server_table import ServerTable
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.testing.postgres_feed import ORDERS, TEN, orders_feed
 from tideline.testing.postgres_server import PostgresDatabase

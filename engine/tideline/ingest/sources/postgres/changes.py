@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tideline.errors import ConfigError
 from tideline.ingest.sources.on_truncate import OnTruncate
+from tideline.ingest.sources.postgres.leaves import LeavesOfLog
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.pgoutput import (
     UNCHANGED,
@@ -75,17 +76,22 @@ class Changes:
     ended: int = 0
     unchanged: list[tuple[Run, int]] = field(default_factory=list)
     is_truncated: bool = False
+    leaves: LeavesOfLog = field(init=False)
     _last: dict[tuple[Value | Unchanged, ...], Row] = field(default_factory=dict)
     _relation: Relation | None = None
     _places: list[int] = field(default_factory=list)
     _is_new: bool = False
     _order: int = 0
 
+    def __post_init__(self) -> None:
+        self.leaves = LeavesOfLog(self.oid)
+
     def read(self, messages: Iterable[bytes]) -> None:
         """Raises ConfigError for what cannot be taken in."""
         for data in messages:
             self.messages += 1
             message = decode_message(data)
+            self.leaves.note(message, counts=self._is_new)
             if isinstance(message, Change):
                 if message.oid == self.oid and self._is_new:
                     self._note_size(len(data))
@@ -149,13 +155,18 @@ class Changes:
             run.deleted_order.append(self._next_order())
         if new is not None and key is not None:
             if UNCHANGED in new:
-                whole = old if self._relation is not None and self._relation.is_full else before
+                whole = old if self._has_whole_rows else before
                 new = new if whole is None else _filled(new, whole)
             if UNCHANGED in new:
                 self.unchanged.append((run, len(run.written)))
             self._last[key] = new
             run.written.append(new)
             run.written_order.append(self._next_order())
+
+    @property
+    def _has_whole_rows(self) -> bool:
+        is_full = self._relation is not None and self._relation.is_full
+        return is_full and self.leaves.are_full
 
     def _key(self, row: Row) -> tuple[Value | Unchanged, ...]:
         return tuple(row[place] for place in self._places)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from tideline.ingest.sources.postgres.server import ServerColumn
+from tideline.ingest.sources.postgres.server_table import ServerColumn
 
 _DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
 _DIGITS_MAX = 38

@@ -15,6 +15,7 @@ from typing import cast
 
 from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.changes import Texts, texts_of_rows
+from tideline.ingest.sources.postgres.leaves import LeavesOfLog
 from tideline.ingest.sources.postgres.pgoutput import (
     Begin,
     Change,
@@ -64,11 +65,16 @@ class FirstChanges:
     _relation: Relation | None = None
     _places: list[int] = field(default_factory=list)
     _counts: bool = False
+    _leaves: LeavesOfLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._leaves = LeavesOfLog(self.oid)
 
     def read(self, messages: Iterable[bytes]) -> None:
         """Raises ConfigError for what leaves too much unknown."""
         for data in messages:
             message = decode_message(data)
+            self._leaves.note(message)
             if isinstance(message, Change):
                 if message.oid == self.oid and self._counts:
                     self._add(message, is_insert=data[:1] == _INSERT)
@@ -115,7 +121,7 @@ class FirstChanges:
 
     def _add(self, change: Change, *, is_insert: bool) -> None:
         old, new = change.old, change.new
-        is_full = self._relation is not None and self._relation.is_full
+        is_full = self._relation is not None and self._relation.is_full and self._leaves.are_full
         before = None if is_insert else self._key(new if old is None else old, old)
         after = None if new is None else self._key(new, old)
         if before is not None:

@@ -78,12 +78,10 @@ def read_log(
             f"{literal(lsn_text(until))}, {messages_max or 'null'}, 'proto_version', '1', "
             f"'publication_names', {publication})"
         )
-        # Inserts, updates, deletes and descriptions of tables begin with the table's number.
+        # Inserts, updates and deletes begin with the table's number.
         own = "true"
         if oid is not None:
-            own = (
-                f"get_byte(data, 0) not in (68, 73, 82, 85) or substr(data, 2, 4) = {_number(oid)}"
-            )
+            own = f"get_byte(data, 0) not in (68, 73, 85) or substr(data, 2, 4) = {_number(oid)}"
         statement = f"copy (select data from {call} where {own}) to stdout (format binary)"
         with connection.cursor().copy(statement.encode()) as copy:
             copy.set_types(["bytea"])

@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tideline.ingest.sources.postgres.leaves import NO_LEAVES, Leaf, Leaves
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.position import (
     CopiedAgain,
@@ -53,6 +54,7 @@ _AGAIN = (
 )
 _NAME_IT = "name that in source.table, and the ingest continues with it"
 _OR_THE_OTHER = "have the other one copied with tideline resync"
+_KEPT = "with source.onTruncate: Ignore the table keeps the rows that it has"
 _ELSEWHERE = "what was deleted meanwhile cannot be known: copy the table again into a new location"
 _MATCHES = "its LakeSource takes it in as another table where that name matches"
 STEP_BYTES = 64 << 20
@@ -112,7 +114,11 @@ class Ahead:
 class PostgresLook:
     """One look. `origin` is None where the table is not there. The log was flushed up to `flushed`
     before the changes `ahead` were looked for, which is done once the copy is made; `keys` are what
-    the copy takes next. A table that was read may be `renamed_to` another name."""
+    the copy takes next. A table that was read may be `renamed_to` another name.
+
+    A table with partitions has `leaves`, all attached before `leaves_at` of the log. `joins` is the
+    one that is copied next, `leaf_lost` says what became of one that was read: that is passed over
+    if it `keeps_rows`."""
 
     table: str
     slot_name: str
@@ -124,6 +130,11 @@ class PostgresLook:
     step_bytes: int = STEP_BYTES
     renamed_to: str = ""
     is_shared: bool = False
+    leaves: tuple[Leaf, ...] = ()
+    leaves_at: int = 0
+    joins: Leaf | None = None
+    leaf_lost: str = ""
+    keeps_rows: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -197,6 +208,8 @@ class PostgresLook:
             is_there = is_there and slot is not None and not slot.is_lost
             is_there = is_there and slot is not None and slot.confirmed <= taken.lsn
             is_there = is_there and last <= self.flushed
+        if taken.leaf is not None:
+            is_there = is_there and taken.leaf in self.leaves
         if known is not None:
             is_there = is_there and _follows(taken, known)
         return taken if is_there else PostgresRange()
@@ -205,18 +218,24 @@ class PostgresLook:
         found, known = postgres_range_of(taken), _known(after)
         assert found.origin is not None
         again = None if known is None else known.again
+        leaves = NO_LEAVES if known is None else known.leaves
         if found.again is Again.BEGIN:
             assert found.lsn is not None
             started = CopiedAgain(found.since, found.lsn)
             return PostgresPosition(found.origin, copied=None, again=started)
         if found.again is Again.SWEEP:
             left = None if found.is_whole else again
-            return PostgresPosition(found.origin, found.lsn, None, left)
+            return PostgresPosition(found.origin, found.lsn, None, left, leaves)
+        if found.keys is not None and found.leaf is not None:
+            joined = self._noted(leaves).copied_up_to(found.leaf, found.keys.until)
+            return PostgresPosition(found.origin, found.lsn, None, None, joined)
         if found.keys is not None:
-            return PostgresPosition(found.origin, found.lsn, found.keys.until, again)
+            return PostgresPosition(found.origin, found.lsn, found.keys.until, again, leaves)
         if found.until is None:
-            return PostgresPosition(found.origin, found.lsn, (), again)
-        return PostgresPosition(found.origin, found.until, None)
+            # The copy, which begins now, has all rows of these.
+            return PostgresPosition(found.origin, found.lsn, (), again, Leaves(self.leaves))
+        noted = self._noted(leaves)
+        return PostgresPosition(found.origin, found.until, None, None, noted)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
         return ""
@@ -224,6 +243,8 @@ class PostgresLook:
     def is_drained(self, position: Position) -> bool:
         known = _known(position)
         if known is None or known.lsn is None or self.ahead is None:
+            return False
+        if self._noted(known.leaves) != known.leaves or known.leaves.awaited:
             return False
         return self.ahead.is_all and known.lsn >= (self.ahead.until or 0)
 
@@ -259,6 +280,8 @@ class PostgresLook:
             return PostgresRange(self.origin, start, keys=self.keys)
         if known.again is not None:
             return PostgresRange(self.origin, known.lsn, again=Again.SWEEP, since=known.again.since)
+        if self.joins is not None and known.leaves.copied_of(self.joins) is not None:
+            return PostgresRange(self.origin, known.lsn, keys=self.keys, leaf=self.joins)
         if self.ahead is None or known.lsn is None:
             return None
         if self.ahead.until is not None:
@@ -267,8 +290,9 @@ class PostgresLook:
         if self.slot.confirmed < known.lsn and not self.is_shared:
             # The slot moves first, and what is in the table is not decoded again.
             return None
+        notes = bool(known.leaves.awaited) or self._noted(known.leaves) != known.leaves
         if self.ahead.seen_to - known.lsn > self._kept_bytes(self.slot) or (
-            not self.ahead.is_all and self.ahead.seen_to > known.lsn
+            (notes or not self.ahead.is_all) and self.ahead.seen_to > known.lsn
         ):
             return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
         if self.ahead.is_all or self.flushed <= known.lsn or self.is_shared:
@@ -285,6 +309,9 @@ class PostgresLook:
             return self.step_bytes
         kept = (slot.retained_bytes + slot.safe_bytes) // _STEPS_IN_LIMIT
         return min(self.step_bytes, max(_LEAST_STEP_BYTES, kept))
+
+    def _noted(self, known: Leaves) -> Leaves:
+        return known.noted(self.leaves, self.leaves_at, keeps_rows=self.keeps_rows)
 
     def _remedy_of_name(self) -> str:
         if self.is_shared:
@@ -305,6 +332,8 @@ class PostgresLook:
         if known.phase is Phase.AGAIN:
             # A slot that is gone or given up is made again.
             return None
+        if self.leaf_lost and known.lsn is not None and not self.keeps_rows:
+            return Lost(self.leaf_lost, f"{_KEPT}; or {remedy}")
         if self.slot is None:
             gone = f"there is no slot {self.slot_name} any more"
             return None if known.lsn is None else Lost(gone, remedy)
@@ -378,6 +407,9 @@ def _follows(taken: PostgresRange, known: PostgresPosition) -> bool:
     """Whether a range is what comes after a position."""
     if taken.origin is None or not _is_same(known, taken.origin):
         return False
+    if taken.keys is not None and taken.leaf is not None:
+        is_next = known.phase is Phase.LOG and known.lsn == taken.lsn
+        return is_next and known.leaves.copied_of(taken.leaf) == taken.keys.after
     if taken.keys is not None:
         return known.lsn in (None, taken.lsn) and known.copied == taken.keys.after
     if taken.again is Again.SWEEP:

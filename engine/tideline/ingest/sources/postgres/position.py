@@ -5,7 +5,8 @@
 3. Then `lsn` is where the log was read to, and `copied` is None.
 
 A table that is copied again is ahead of 1 until the slot is known to be there, and between 2 and 3
-until rows are deleted that the source has no more.
+until rows are deleted that the source has no more. Of a table with partitions it has those whose
+rows are copied, and those that are copied next.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from tideline.ingest.sources.postgres.leaves import NO_LEAVES, Leaves
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 
 KIND = "postgres"
@@ -83,6 +85,7 @@ class PostgresPosition:
     lsn: int | None = None
     copied: Key | None = ()
     again: CopiedAgain | None = None
+    leaves: Leaves = NO_LEAVES
 
     @property
     def kind(self) -> str:
@@ -122,6 +125,7 @@ class PostgresPosition:
             "lsn": None if self.lsn is None else lsn_text(self.lsn),
             "copied": None if self.copied is None else list(self.copied),
             **({} if again is None else {"copiedAgain": [again.since, lsn_text(again.lsn)]}),
+            **self.leaves.stored(),
         }
 
     @classmethod
@@ -133,4 +137,5 @@ class PostgresPosition:
             None if lsn is None else parse_lsn(lsn),
             None if copied is None else tuple(str(value) for value in copied),
             None if again is None else CopiedAgain(str(again[0]), parse_lsn(again[1])),
+            Leaves.from_stored(content),
         )

@@ -27,17 +27,46 @@ class Entry(NamedTuple):
 NO_ENTRY = Entry(0, 0)
 
 
-def entry_in_publication(source: DeclaredPostgres, connection: Connection, oid: int) -> Entry:
+VIA_ROOT = "publish_via_partition_root"
+# Changes come as those of the highest table that is published.
+_ABOVE = """
+  select from pg_partition_ancestors({table}) a
+  join pg_class c on c.oid = a.relid {schemas}
+  left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = a.relid
+  where a.relid <> {table} and (p.puballtables or r.oid is not null {of_schema})
+"""
+
+
+def entry_in_publication(
+    source: DeclaredPostgres, connection: Connection, oid: int, *, has_partitions: bool = False
+) -> Entry:
     """Raises ConfigError where the publication leaves something out."""
+    has_schemas = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
+    above = _ABOVE.format(
+        table=int(oid),
+        schemas="left join pg_publication_namespace s on s.pnpubid = p.oid"
+        " and s.pnnspid = c.relnamespace" if has_schemas else "",
+        of_schema="or s.oid is not null" if has_schemas else "",
+    )  # fmt: skip
     found = connection.execute(
-        "select oid, puballtables, pubinsert and pubupdate and pubdelete, pubtruncate,"
-        " pubviaroot and (select relispartition from pg_class where oid = %s),"
-        " xmin::text::bigint from pg_publication where pubname = %s",
-        (oid, source.publication),
+        "select oid, puballtables, pubinsert and pubupdate and pubdelete, pubtruncate, pubviaroot,"
+        f" pubviaroot and exists({above}), xmin::text::bigint"
+        " from pg_publication p where pubname = %s".encode(),
+        (source.publication,),
     ).fetchone()
     if found is None:
         return NO_ENTRY
-    publication, is_of_all, has_rows, has_truncates, is_another, version = found
+    publication, is_of_all, has_rows, has_truncates, via_root, is_another, version = found
+    if has_partitions and not via_root:
+        remedy = f"alter publication {source.publication} set ({VIA_ROOT} = true)"
+        if source.is_shared:
+            # That would be another publication to the tables that were read.
+            remedy = f"give tables with partitions a LakeSource whose publication has {VIA_ROOT}"
+        raise ConfigError(
+            f"publication {source.publication} gives changes of partitions under names of their "
+            f"own: {remedy}",
+            path=source.uri,
+        )
     if is_another:
         raise ConfigError(
             f"publication {source.publication} gives changes of partitions as those of the table "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from tideline.ingest.sources.postgres.leaves import Leaf
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import Key, Origin
 from tideline.ingest.sources.source import Range
@@ -42,7 +43,7 @@ class PostgresRange:
 
     `until` is where a span of the log ends: with a transaction, or anywhere behind the last one.
     One that `is_unseen` may have more changes than a commit takes in: then it ends earlier. `keys`
-    is a span of a copy.
+    is a span of a copy, of one `leaf` where that was attached later.
     A step of a copy `again` is of rows last written at the instant `since` or before, which is read
     as it begins; its last one `is_whole`.
     """
@@ -55,13 +56,14 @@ class PostgresRange:
     since: str = ""
     is_whole: bool = False
     is_unseen: bool = False
+    leaf: Leaf | None = None
 
     @property
     def name(self) -> str:
         if self.again is not None:
             return self.again.value
         if self.keys is not None:
-            return str(self.keys)
+            return str(self.keys) if self.leaf is None else f"{self.leaf.name}: {self.keys}"
         return SLOT if self.until is None else f"log up to {lsn_text(self.until)}"
 
     @property
@@ -97,12 +99,13 @@ class PostgresRange:
             "keys": None if self.keys is None else [self.keys.after, self.keys.until],
             **({} if self.again is None else {"again": [self.again.value, self.since]}),
             **({"isUnseen": True} if self.is_unseen else {}),
+            **({"leaf": [self.leaf.stored(), self.leaf.name]} if self.leaf else {}),
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> PostgresRange:
         origin, lsn, until, keys = (content[name] for name in ("origin", "lsn", "until", "keys"))
-        again = content.get("again")
+        again, leaf = content.get("again"), content.get("leaf")
         found = cls(
             None if origin is None else Origin.from_stored(origin),
             None if lsn is None else parse_lsn(lsn),
@@ -110,7 +113,11 @@ class PostgresRange:
             None if keys is None else Keys(_key(keys[0]), keys[1] and _key(keys[1])),
             *((Again(again[0]), str(again[1])) if again else ()),
         )
-        return replace(found, is_unseen=bool(content.get("isUnseen")))
+        return replace(
+            found,
+            is_unseen=bool(content.get("isUnseen")),
+            leaf=Leaf.from_stored(leaf[0], str(leaf[1])) if leaf else None,
+        )
 
 
 def postgres_range_of(planned: Range) -> PostgresRange:

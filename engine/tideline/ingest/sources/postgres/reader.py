@@ -27,6 +27,7 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.changes import Changes, Texts, texts_of_rows
 from tideline.ingest.sources.postgres.column_types import inferred_schema
 from tideline.ingest.sources.postgres.connection import connected
@@ -37,7 +38,6 @@ from tideline.ingest.sources.postgres.pgoutput import Unchanged
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.ranges import Again, PostgresRange, postgres_range_of
 from tideline.ingest.sources.postgres.server import (
-    ServerTable,
     advance_slot,
     copy_rows,
     current_values,
@@ -45,6 +45,7 @@ from tideline.ingest.sources.postgres.server import (
     make_slot,
     require_same,
 )
+from tideline.ingest.sources.postgres.server_table import ServerTable
 from tideline.ingest.sources.postgres.text_values import read_values
 from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
@@ -177,10 +178,24 @@ class PostgresSource:
         assert wanted.keys is not None
         here = {column.name: column.type_oid for column in table.columns}
         names = tuple(name for name in batch.schema.names if name in here)
-        content = copy_rows(self.declared, names, wanted.keys, bytes_max)
+        content = copy_rows(self.declared, names, wanted.keys, bytes_max, wanted.leaf)
         texts, count = texts_of_csv(content, {name: here[name] for name in names})
         batch.add(texts, list(range(1, count + 1)))
         return batch.rows(count, len(content))
+
+    def _require_leaves(self, changes: Changes) -> None:
+        """A partition that came and went between two looks took its rows along."""
+        if self.declared.on_truncate is OnTruncate.IGNORE:
+            return
+        here = {leaf.number for leaf in self._table().leaves}
+        for number, leaf in changes.leaves.new.items():
+            if number not in here:
+                raise ConfigError(
+                    f"partition {leaf.schema}.{leaf.name} was detached or dropped behind its "
+                    "changes: with source.onTruncate: Ignore the table keeps its rows; or have "
+                    "the table copied again (tideline resync)",
+                    path=self.declared.uri,
+                )
 
     def _changed(self, batch: _Batch, wanted: PostgresRange, shape: Shape, bytes_max: int) -> Rows:
         declared = self.declared
@@ -206,6 +221,8 @@ class PostgresSource:
                 taken = replace(wanted, until=min(wanted.until, changes.ended))
         else:
             changes.read(read_log(declared, wanted.until, oid=oid))
+        if changes.leaves.new:
+            self._require_leaves(changes)
         if changes.unchanged:
             _fill_unchanged(declared, changes, batch.schema.names)
         for run in changes.runs:

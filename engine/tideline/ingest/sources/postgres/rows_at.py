@@ -34,11 +34,11 @@ from tideline.ingest.sources.postgres.position import Phase, PostgresPosition
 from tideline.ingest.sources.postgres.reader import columns_of, texts_of_csv
 from tideline.ingest.sources.postgres.seen import Seen
 from tideline.ingest.sources.postgres.server import (
-    ServerTable,
     find_slot,
     find_table,
     wait_for_commits,
 )
+from tideline.ingest.sources.postgres.server_table import ServerTable
 from tideline.ingest.sources.postgres.sql import one, quoted
 from tideline.ingest.sources.postgres.text_values import read_values
 from tideline.ingest.sources.source import Declared, Position, Shape
@@ -72,6 +72,7 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
         if table is None or not position.origin.agrees_with(table.origin):
             yield None
             return
+        _require_copied(declared, position, table)
         changes = FirstChanges(declared.uri, table.origin.table, position.lsn, seen, shape)
         oid = position.origin.table if declared.is_shared else None
         changes.read(read_log(declared, _flushed_behind(declared), oid=oid))
@@ -164,6 +165,16 @@ class _Reading:
         return pa.table(arrays, self.schema.names), faulty
 
 
+def _require_copied(
+    declared: DeclaredPostgres, position: PostgresPosition, table: ServerTable
+) -> None:
+    noted = position.leaves.noted(table.leaves, table.leaves_at, keeps_rows=True)
+    if noted.awaited:
+        name = noted.awaited[0].leaf.name
+        message = f"partition {name} was attached, and is not copied yet: compare the table then"
+        raise ConfigError(message, path=declared.uri)
+
+
 def _without(table: pa.Table, faulty: set[int]) -> pa.Table:
     good = np.ones(table.num_rows, np.bool_)
     good[sorted(faulty)] = False
@@ -200,7 +211,8 @@ def _flushed_behind(declared: DeclaredPostgres) -> int:
 def _rows_about(connection: Connection, table: ServerTable) -> int:
     found = one(
         connection,
-        "select greatest(reltuples, 0)::bigint, pg_relation_size(oid) from pg_class where oid = %s",
-        (table.origin.table,),
+        "select coalesce(sum(greatest(reltuples, 0)), 0)::bigint,"
+        " coalesce(sum(pg_relation_size(oid)), 0)::bigint from pg_class where oid = any(%s)",
+        ([leaf.number for leaf in table.leaves] or [table.origin.table],),
     )
     return max(int(found[0]), int(found[1]) // _ROW_BYTES)

@@ -13,18 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
 from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.leaves import Leaf
 from tideline.ingest.sources.postgres.log import ahead_of_table
 from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot, SlotState
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
+from tideline.ingest.sources.postgres.partitions import find_leaves, what_was_lost
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
 from tideline.ingest.sources.postgres.publication import entry_in_publication
 from tideline.ingest.sources.postgres.ranges import Keys
+from tideline.ingest.sources.postgres.server_table import ServerColumn, ServerTable
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import literal, one, quoted, whole
 
@@ -32,35 +36,6 @@ _COMMITS_WAITED_S = 120.0
 _LOCK_WAITED = "1s"
 _POLL_S = 0.2
 _STATES = frozenset(state.value for state in SlotState)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerColumn:
-    """A column as the server has it: the number of its type, the type in SQL, and its number in the
-    table, which it keeps under another name."""
-
-    name: str
-    type_oid: int
-    type_sql: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class ServerTable:
-    """A table as the server has it. `key` are the columns by which rows are copied: the primary
-    key, or the index of the replica identity. With `has_whole_rows` changes have the whole old row.
-    """
-
-    origin: Origin
-    name: tuple[str, str]
-    columns: tuple[ServerColumn, ...]
-    key: tuple[ServerColumn, ...]
-    has_whole_rows: bool
-
-    @property
-    def sql(self) -> str:
-        """Without the rows of tables that inherit it: their changes are not its own."""
-        return "only " + ".".join(map(quoted, self.name))
 
 
 def look_at(
@@ -89,14 +64,32 @@ def look_through(
     if table is None:
         return look
     slot = find_slot(source, connection)
-    keys = ahead = None
+    keys = ahead = joins = None
+    lost = ""
+    keeps = source.on_truncate is OnTruncate.IGNORE
     if after is not None and after.origin.table_alone == table.origin.table_alone:
+        lost = what_was_lost(connection, after.leaves, table.leaves)
+        if after.lsn is not None and after.phase is Phase.LOG:
+            noted = after.leaves.noted(table.leaves, table.leaves_at, keeps_rows=keeps)
+            joins = noted.next_to_copy(after.lsn)
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
+        elif joins is not None:
+            keys = _next_keys(source, connection, table, joins.copied, joins.leaf)
         elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
             ahead = _ahead(source, connection, table, after.lsn, flushed)
     return replace(
-        look, origin=table.origin, slot=slot, keys=keys, ahead=ahead, step_bytes=source.step_bytes
+        look,
+        origin=table.origin,
+        slot=slot,
+        keys=keys,
+        ahead=ahead,
+        step_bytes=source.step_bytes,
+        leaves=table.leaves,
+        leaves_at=table.leaves_at,
+        joins=None if joins is None else joins.leaf,
+        leaf_lost=lost,
+        keeps_rows=keeps,
     )
 
 
@@ -113,8 +106,9 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     if found is None:
         return None
     oid, kind, identity, system, timeline = found
-    if kind not in ("r", b"r"):
-        raise ConfigError("only plain tables are read, none with partitions", path=source.uri)
+    if kind not in ("r", b"r", "p", b"p"):
+        raise ConfigError("only tables are read, no views or foreign tables", path=source.uri)
+    has_partitions = kind in ("p", b"p")
     columns = connection.execute(
         "select attnum, attname, atttypid, format_type(atttypid, atttypmod) from pg_attribute"
         " where attrelid = %s and attnum > 0 and not attisdropped order by attnum",
@@ -137,10 +131,15 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
         for number, column, type_oid, type_sql in columns
     }
     key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
-    origin = Origin(system, int(timeline, 16), oid, *entry_in_publication(source, connection, oid))
-    return ServerTable(
-        origin, (schema, name), tuple(by_number.values()), key, identity in ("f", b"f")
-    )
+    entry = entry_in_publication(source, connection, oid, has_partitions=has_partitions)
+    origin = Origin(system, int(timeline, 16), oid, *entry)
+    is_full = identity in ("f", b"f")
+    table = ServerTable(origin, (schema, name), tuple(by_number.values()), key, is_full)
+    if not has_partitions:
+        return table
+    names = [column.name for column in key]
+    leaves, at = find_leaves(source, connection, oid, names, is_full=is_full)
+    return replace(table, has_partitions=True, leaves=leaves, leaves_at=at)
 
 
 def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origin, int]:
@@ -181,21 +180,29 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origi
 
 
 def copy_rows(
-    source: DeclaredPostgres, names: tuple[str, ...], keys: Keys, bytes_max: int
+    source: DeclaredPostgres,
+    names: tuple[str, ...],
+    keys: Keys,
+    bytes_max: int,
+    leaf: Leaf | None = None,
 ) -> bytes:
-    """Columns of the rows of a span, as CSV where all but nulls is quoted. Raises ConfigError,
-    StorageUnavailableError."""
+    """Columns of the rows of a span, of a leaf alone where one is given, as CSV where all but nulls
+    is quoted. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
         table = find_table(source, connection)
         if table is None:
             raise StorageUnavailableError("the table is gone", path=source.uri)
+        rows_of = table.sql_of(leaf)
+        if leaf is not None:
+            # All that was read of the log is seen.
+            wait_for_commits(source, connection)
         conditions = [after_key(table.key, keys.after)] if keys.after else []
         if keys.until is not None:
             conditions.append(after_key(table.key, keys.until, "<="))
         where = " and ".join(conditions) or "true"
         selected = ", ".join(map(quoted, names))
         order = ", ".join(quoted(column.name) for column in table.key)
-        rows = f"select {selected} from {table.sql} where {where} order by {order}"
+        rows = f"select {selected} from {rows_of} where {where} order by {order}"
         statement = f"copy ({rows}) to stdout (format csv, force_quote *)"
         pieces, size = [], 0
         with connection.cursor().copy(statement.encode()) as copy:
@@ -330,8 +337,11 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
             f"{source.publication} add table {source.table}",
             path=source.uri,
         )
-    name = quoted(source.publication)
-    connection.execute(f"create publication {name} for table {table.sql}".encode())
+    name, options = quoted(source.publication), ""
+    if table.has_partitions or source.is_shared:
+        # Tables that come later may have partitions.
+        options = " with (publish_via_partition_root = true)"
+    connection.execute(f"create publication {name} for table {table.sql}{options}".encode())
 
 
 def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
@@ -384,7 +394,11 @@ def find_slot(source: OfSlot, connection: Connection) -> Slot | None:
 
 
 def _next_keys(
-    source: DeclaredPostgres, connection: Connection, table: ServerTable, after: Key
+    source: DeclaredPostgres,
+    connection: Connection,
+    table: ServerTable,
+    after: Key,
+    leaf: Leaf | None = None,
 ) -> Keys:
     """Those of as many rows as one commit takes in. Raises ConfigError."""
     if after and len(after) != len(table.key):
@@ -393,8 +407,9 @@ def _next_keys(
     # Without the table's name the order would be that of the texts.
     names = [f"t.{quoted(column.name)}" for column in table.key]
     texts = ", ".join(f"{name}::text" for name in names)
+    rows = table.sql_of(leaf)
     found = connection.execute(
-        f"select {texts} from {table.sql} t where {condition} order by {', '.join(names)}"
+        f"select {texts} from {rows} t where {condition} order by {', '.join(names)}"
         f" offset {source.changes_max - 1} limit 1".encode()
     ).fetchone()
     return Keys(after, found)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.position import Origin
-from tideline.ingest.sources.postgres.publication import NO_ENTRY
+from tideline.ingest.sources.postgres.publication import NO_ENTRY, VIA_ROOT
 from tideline.ingest.sources.postgres.server import find_slot
 from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook, SlotTable
 from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server_version
@@ -18,7 +18,8 @@ _TABLES = """
 select n.nspname, c.relname, c.oid, system_identifier::text,
   substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
   coalesce(r.oid, everything.oid, {of_schema}, 0), coalesce(p.xmin::text::bigint, 0),
-  c.relkind = 'p', c.relpersistence <> 'p', c.relreplident = 'n',
+  c.relkind = 'p' and not coalesce(p.pubviaroot, true),
+  c.relpersistence <> 'p', c.relreplident = 'n',
   has_table_privilege(c.oid, 'select'),
   array(
     select a.attname::text
@@ -68,7 +69,7 @@ def _table(
     timeline: str,
     entry: int,
     version: int,
-    has_partitions: bool,
+    is_divided: bool,
     is_unlogged: bool,
     has_no_identity: bool,
     is_readable: bool,
@@ -82,13 +83,13 @@ def _table(
         name,
         origin,
         tuple(key),
-        _obstacle(has_partitions, is_unlogged, has_no_identity or not key, is_readable),
+        _obstacle(is_divided, is_unlogged, has_no_identity or not key, is_readable),
     )
 
 
-def _obstacle(has_partitions: bool, is_unlogged: bool, is_unknown: bool, is_readable: bool) -> str:
-    if has_partitions:
-        return "only plain tables are read, none with partitions"
+def _obstacle(is_divided: bool, is_unlogged: bool, is_unknown: bool, is_readable: bool) -> str:
+    if is_divided:
+        return f"it has partitions, and the publication has no {VIA_ROOT}"
     if is_unlogged:
         return "it is unlogged: its changes are not in the log"
     if not is_readable:
