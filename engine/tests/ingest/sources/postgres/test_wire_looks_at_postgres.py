@@ -177,3 +177,31 @@ def test_passwords_are_written_as_the_server_does(
         postgres.execute(
             "grant execute on function pg_control_system() to public", f"drop role {postgres.name}"
         )
+
+
+def test_it_finds_the_partitions_that_the_client_finds(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute(
+        "create table orders (id bigint primary key, v text) partition by range (id)",
+        "create table orders_1 partition of orders for values from (0) to (10)",
+        "insert into orders values (1, 'x')",
+    )
+    feed = PostgresFeed.of(tmp_path, postgres)
+    assert feed.drain() is None
+    statements = (
+        "create table orders_2 partition of orders for values from (10) to (20)",
+        "insert into orders values (11, 'y')",
+        "truncate orders_1",
+        "drop table orders_1",
+    )
+    for statement in statements:
+        postgres.execute(statement)
+        after = position_of(feed)
+        found = replace(looked(feed.source, postgres.uri, after), leaves_at=0)
+        assert settled(found) == settled(
+            replace(by_client(feed.source, postgres.uri, after), leaves_at=0)
+        )
+        assert found.leaves
+        feed.drain()
+    assert "was dropped" in found.leaf_lost
