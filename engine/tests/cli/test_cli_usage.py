@@ -118,7 +118,8 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
     }
     looking = {"adopt", "show", "list-instants", "list-files", "check-store", "verify", "read",
                "plan", "report", "spark-history", "savepoint list", "index list", "iceberg show",
-               "iceberg plan", "completion", "ui", "sql"}  # fmt: skip
+               "iceberg plan", "iceberg branch list", "iceberg tag list", "completion", "ui",
+               "sql"}  # fmt: skip
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {
@@ -135,6 +136,8 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
             "downgrade",
         ),
         *("iceberg erase", "iceberg expire", "iceberg remove-orphans"),
+        *("iceberg alter drop-column", "iceberg alter upgrade"),
+        *("iceberg branch drop", "iceberg tag drop"),
         "init",  # which asks for keys
     }
 
