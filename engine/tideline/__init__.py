@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tideline.hudi.table.table_config import KeyGeneratorKind, TableType
     from tideline.hudi.timeline.instant_time import InstantTime
     from tideline.hudi.write.write_operation import WriteOperation
+    from tideline.iceberg.evolution.changes import IcebergChanges
     from tideline.iceberg.services.expire_snapshots.execute import ExpireRun
     from tideline.iceberg.services.remove_orphan_files.execute import OrphanRun
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
@@ -50,6 +51,7 @@ __all__ = [
     "ExpireRun",
     "Explanation",
     "Finding",
+    "IcebergChanges",
     "IcebergLakeTable",
     "InstantTime",
     "KeyGeneratorKind",
@@ -87,6 +89,7 @@ _LOADED_ON_FIRST_USE = {
     "ExpireRun": ("tideline.iceberg.services.expire_snapshots.execute", "ExpireRun"),
     "Explanation": ("tideline.services.explanation", "Explanation"),
     "Finding": ("tideline.hudi.check.finding", "Finding"),
+    "IcebergChanges": ("tideline.iceberg.evolution.changes", "IcebergChanges"),
     "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
     "InstantTime": ("tideline.hudi.timeline.instant_time", "InstantTime"),
     "KeyGeneratorKind": ("tideline.hudi.table.table_config", "KeyGeneratorKind"),

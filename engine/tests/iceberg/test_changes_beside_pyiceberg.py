@@ -13,7 +13,6 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.iceberg.evolution.changes import IcebergChanges
-from tideline.iceberg.evolution.refs import Retention
 from tideline.iceberg.metadata.field_type import parts_of, walk
 from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.testing.fake_clock import FakeClock
@@ -248,9 +247,14 @@ def test_branches_and_tags(make: Callable[..., Pair]) -> None:
     with pair.theirs.manage_snapshots() as manage:
         manage.rollback_to_snapshot(first)
     mine = [s.snapshot_id for s in pair.ours.refresh().snapshots]
-    kept = Retention(10_000, 3, 20_000)
     with pair.ours.alter() as changes:
-        changes.create_branch("audit", mine[1], retention=kept)
+        changes.create_branch(
+            "audit",
+            mine[1],
+            max_ref_age_ms=10_000,
+            min_snapshots_to_keep=3,
+            max_snapshot_age_ms=20_000,
+        )
         changes.create_tag("old", mine[0], max_ref_age_ms=5_000).create_tag("gone")
     pair.ours.alter().drop_tag("gone").rollback(mine[0]).commit()
     theirs, ours = pair.say()

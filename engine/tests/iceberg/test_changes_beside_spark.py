@@ -9,7 +9,6 @@ import pytest
 
 import tideline
 from tideline.iceberg.evolution.changes import IcebergChanges
-from tideline.iceberg.evolution.refs import Retention
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.testing.iceberg_peer import IcebergPeer
@@ -46,7 +45,8 @@ STEPS: tuple[tuple[str, Any], ...] = (
     ("set tblproperties ('a'='1', 'b'='2')", lambda c: c.set_properties({"a": "1", "b": "2"})),
     ("unset tblproperties ('a')", lambda c: c.unset_properties("a")),
     ("create branch audit retain 7 days with snapshot retention 2 snapshots 3 days",
-     lambda c: c.create_branch("audit", retention=Retention(7 * DAY, 2, 3 * DAY))),
+     lambda c: c.create_branch(
+         "audit", max_ref_age_ms=7 * DAY, min_snapshots_to_keep=2, max_snapshot_age_ms=3 * DAY)),
     ("create tag kept retain 30 days", lambda c: c.create_tag("kept", max_ref_age_ms=30 * DAY)),
     ("create branch gone", lambda c: c.create_branch("gone")),
     ("drop branch gone", lambda c: c.drop_branch("gone")),

@@ -12,7 +12,7 @@ from tideline.errors import ConfigError, StorageUnavailableError, UnsupportedTab
 from tideline.iceberg.evolution.changes import IcebergChanges
 from tideline.iceberg.evolution.columns import AddColumn
 from tideline.iceberg.evolution.execute import ChangeRun, execute_changes, plan_changes
-from tideline.iceberg.evolution.refs import CreateRef, Retention
+from tideline.iceberg.evolution.refs import CreateRef
 from tideline.iceberg.evolution.step import Step
 from tideline.iceberg.evolution.type_text import as_type
 from tideline.iceberg.metadata.field_type import NestedField, Primitive, StructType
@@ -309,7 +309,7 @@ def test_write_audit_publish() -> None:
     table = IcebergTable(model.operations())
     changes = IcebergChanges(table, model.clock)
     first = table.metadata.refs[MAIN].snapshot_id
-    changes.create_branch("audit", retention=Retention(min_snapshots_to_keep=2)).commit()
+    changes.create_branch("audit", min_snapshots_to_keep=2).commit()
     changes.create_tag("before").commit()
     model.append([5])
     with pytest.raises(ConfigError, match="not an ancestor of audit"):
@@ -333,8 +333,8 @@ def test_write_audit_publish() -> None:
         (lambda c: c.rename_branch(MAIN, "x"), "cannot be renamed"),
         (lambda c: c.rename_branch("checked", MAIN), "another branch or tag"),
         (lambda c: c.drop_tag("checked"), "no such tag"),
-        (lambda c: c.set_branch_retention(MAIN, Retention(1)), "kept for ever"),
-        (lambda c: c.set_branch_retention("checked", Retention(0)), "positive"),
+        (lambda c: c.set_branch_retention(MAIN, max_ref_age_ms=1), "kept for ever"),
+        (lambda c: c.set_branch_retention("checked", min_snapshots_to_keep=0), "positive"),
         (lambda c: c.rollback(1), "keeps no such snapshot"),
         (lambda c: c.publish("w"), "keeps no snapshot that was staged"),
     )

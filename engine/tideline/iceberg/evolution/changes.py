@@ -34,7 +34,6 @@ from tideline.iceberg.evolution.properties import (
     UpgradeFormat,
 )
 from tideline.iceberg.evolution.refs import (
-    AS_IT_IS,
     BRANCH,
     TAG,
     CreateRef,
@@ -165,12 +164,16 @@ class IcebergChanges:
         name: str,
         as_of: Any = None,
         *,
-        retention: Retention = AS_IT_IS,
+        max_ref_age_ms: int | None = None,
+        min_snapshots_to_keep: int | None = None,
+        max_snapshot_age_ms: int | None = None,
         replace: bool = False,
         if_absent: bool = False,
     ) -> Self:
-        """A branch at a snapshot, branch, tag or time, by default where the main branch is.
-        `replace` moves one that is there."""
+        """A branch at a snapshot, branch, tag or time, by default where the main branch is; how
+        long it and its snapshots are kept is the table's setting where nothing is said. `replace`
+        moves one that is there."""
+        retention = Retention(max_ref_age_ms, min_snapshots_to_keep, max_snapshot_age_ms)
         return self.add(CreateRef(name, BRANCH, as_of, retention, replace, if_absent))
 
     def create_tag(
@@ -203,8 +206,16 @@ class IcebergChanges:
         there is published."""
         return self.add(FastForward(branch, to))
 
-    def set_branch_retention(self, name: str, retention: Retention) -> Self:
-        """How long a branch and its snapshots are kept."""
+    def set_branch_retention(
+        self,
+        name: str,
+        *,
+        max_ref_age_ms: int | None = None,
+        min_snapshots_to_keep: int | None = None,
+        max_snapshot_age_ms: int | None = None,
+    ) -> Self:
+        """How long a branch and its snapshots are kept; what is not named stays as it is."""
+        retention = Retention(max_ref_age_ms, min_snapshots_to_keep, max_snapshot_age_ms)
         return self.add(Retain(name, BRANCH, retention))
 
     def set_tag_retention(self, name: str, max_ref_age_ms: int) -> Self:
