@@ -9,7 +9,6 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.iceberg.metadata.field_type import FieldType
 from tideline.iceberg.metadata.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
@@ -26,18 +25,6 @@ from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_settings import WriteSettings
 
 _SUFFIXES = MappingProxyType({"bucket": "bucket", "truncate": "trunc"})
-_TIMESTAMPS = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
-_WHOLE = ("int", "long", "decimal", "string", "binary")
-_SOURCES = MappingProxyType(
-    {
-        "bucket": (*_WHOLE, "date", "time", *_TIMESTAMPS, "uuid", "fixed"),
-        "truncate": _WHOLE,
-        "year": ("date", *_TIMESTAMPS),
-        "month": ("date", *_TIMESTAMPS),
-        "day": ("date", *_TIMESTAMPS),
-        "hour": _TIMESTAMPS,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +92,12 @@ def _terms(text: str, schema: Schema, table: str) -> tuple[SortField, ...]:
 def _check_source(transform: Transform, schema: Schema, source_id: int, table: str) -> None:
     source = schema.field(source_id)
     assert source is not None, "a term's column is one of the schema's"
-    allowed = _SOURCES.get(transform.name)
-    if allowed is not None and _kind(source.type) not in allowed:
+    if not transform.takes(source.type):
         message = f"{transform} is not taken of a column of type {source.type}"
         raise ConfigError(message, table=table, value=source.name)
     if transform.name in _SUFFIXES and not transform.width:
         message = f"{transform.name} takes a number, as in {transform.name}(16, {source.name})"
         raise ConfigError(message, table=table, value=source.name)
-
-
-def _kind(type_: FieldType) -> str:
-    return str(type_).partition("(")[0].partition("[")[0]
 
 
 def _name(schema: Schema, found: SortField) -> str:
