@@ -139,3 +139,12 @@ def test_a_key_that_was_deleted_is_new(small: SmallTable) -> None:
     write(small, [2], 3)
     assert values(small) == {"k000": 1, "k001": 1, "k002": 3}
     assert {key for _, key in places_of_keys(opened(small))} == values(small).keys()
+
+
+def test_more_keys_than_a_file_has_are_found_in_it(small: SmallTable) -> None:
+    """Each once, whether the index says where they are or, without it, files do."""
+    write(small, [0, 1, 2, 3], 1)
+    write(small, list(range(2, 40)), 2)
+    small.lake().indexes().drop(RECORD_INDEX)
+    write(small, list(range(1, 60)), 3)
+    assert values(small) == {"k000": 1, **{f"k{key:03}": 3 for key in range(1, 60)}}

@@ -137,7 +137,7 @@ class StoredKeyLookup:
         gone: Flags | None = None
         is_first = True
         for stored in self._stored(store, candidate, wanted):
-            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            found = _positions(self._keys(stored), wanted.keys)
             hits = pc.indices_nonzero(found.is_valid())
             if not len(hits):
                 continue
@@ -160,7 +160,7 @@ class StoredKeyLookup:
         for stored, is_live in chain(
             zip(merged, repeat(True)), zip(self._stored(store, candidate, wanted), repeat(False))
         ):
-            found = pc.index_in(self._keys(stored), value_set=wanted.keys)
+            found = _positions(self._keys(stored), wanted.keys)
             positions = pc.fill_null(found, -1).to_numpy()
             hits = np.flatnonzero(positions >= 0)
             if not is_live:
@@ -248,6 +248,20 @@ class StoredKeyLookup:
                 # The column is younger than the file.
                 columns.append(pa.nulls(len(found), field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.answer)
+
+
+def _positions(stored: pa.Array, wanted: pa.Array) -> pa.Array:
+    """Where each stored key is among the wanted ones, of equal ones the first; null where it is
+    not.
+
+    Arrow makes a hash table of what is looked in. Of many wanted keys that costs much more for each
+    file than looking them up in one of few stored keys, so that only those that are there remain.
+    """
+    if len(wanted) <= len(stored):
+        return pc.index_in(stored, value_set=wanted)
+    there = pc.indices_nonzero(pc.is_in(wanted, value_set=stored))
+    found = pc.index_in(stored, value_set=wanted.take(there))
+    return there.cast(pa.int32()).take(found)
 
 
 def _empty(table: pa.Table) -> pa.RecordBatch:
