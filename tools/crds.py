@@ -18,6 +18,7 @@ import yaml
 
 from tideline_operator.api_objects import Manifest
 from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.resources.lake_source import LakeSource
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.metadata import API_VERSION
@@ -25,7 +26,7 @@ from tools.openapi import object_schema
 from tools.shape_schema import Schema
 
 _GROUP, _VERSION = API_VERSION.split("/")
-Kind: TypeAlias = type[LakeTable] | type[LakeCatalog] | type[LakeStore]
+Kind: TypeAlias = type[LakeTable] | type[LakeCatalog] | type[LakeSource] | type[LakeStore]
 _CATEGORY = "tideline"
 _AGE: Manifest = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -79,7 +80,7 @@ _STORE_COLUMNS = (
     ),
     PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not."),
 )
-_CATALOG_COLUMNS = (
+_MANY_TABLES_COLUMNS = (
     PrinterColumn("Ready", f"{_READY}.status", "Whether its tables were listed."),
     PrinterColumn("Reason", f"{_READY}.reason", "Why it is ready or not."),
     PrinterColumn("Tables", ".status.found", "Tables that it has.", type="integer"),
@@ -89,7 +90,14 @@ _CATALOG_COLUMNS = (
     PrinterColumn("Failing", ".status.failing", "Those that are not ready.", type="integer"),
     PrinterColumn("Looked", ".status.lastLook", "When it was listed last.", type="date"),
     PrinterColumn("Location", ".spec.location", "The folder of its tables.", priority=1),
+)
+_CATALOG_COLUMNS = (
+    *_MANY_TABLES_COLUMNS,
     PrinterColumn("Catalog", ".spec.catalog.uri", "Address of the catalog.", priority=1),
+)
+_SOURCE_COLUMNS = (
+    *_MANY_TABLES_COLUMNS,
+    PrinterColumn("Slot", ".spec.postgres.slot", "Slot of its tables.", priority=1),
 )
 
 
@@ -97,6 +105,7 @@ def custom_resource_definitions() -> tuple[Manifest, ...]:
     """All of them, ready to be applied."""
     return (
         _definition(LakeCatalog, short_name="lc", columns=_CATALOG_COLUMNS),
+        _definition(LakeSource, short_name="lsrc", columns=_SOURCE_COLUMNS),
         _definition(LakeStore, short_name="ls", columns=_STORE_COLUMNS),
         _definition(LakeTable, short_name="lt", columns=_TABLE_COLUMNS),
     )

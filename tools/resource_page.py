@@ -35,10 +35,10 @@ resources under `operator/tideline_operator/resources/`, as it writes the
 CustomResourceDefinitions; in a cluster `kubectl explain laketable.spec.ingest` says the same.
 
 The API server refuses what breaks a limit or a rule below and names the field; `tideline run` does
-too, with the line. A LakeSource is of `tideline run` alone: the API server has no such kind. A
-field marked *immutable* keeps the value it was created with. What only shows when the operator
-reads the spec (a cron expression that never matches, a type nested wrongly, a LakeStore that does
-not exist) is reported in the condition `SpecValid`, and the last valid spec stays in force.
+too, with the line. A field marked *immutable* keeps the value it was created with. What only shows
+when the operator reads the spec (a cron expression that never matches, a type nested wrongly, a
+LakeStore that does not exist) is reported in the condition `SpecValid`, and the last valid spec
+stays in force.
 
 The annotation `{PAUSED_ANNOTATION}: "true"` has the effect of `spec.suspend: true`.
 """

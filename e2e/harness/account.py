@@ -15,7 +15,7 @@ def account(cluster: Cluster, namespace: str) -> str:
     here = ["-n", namespace]
     asked = [
         ["get", "pods", "-n", OPERATOR_NAMESPACE],
-        ["get", "laketables,lakecatalogs,lakestores", *here, "-o", "yaml"],
+        ["get", "laketables,lakecatalogs,lakesources,lakestores", *here, "-o", "yaml"],
         ["get", "jobs,pods,configmaps", *here],
         ["get", "events", *here, "--sort-by=.lastTimestamp"],
         *(

@@ -85,6 +85,8 @@ def test_the_operator_has_the_rights_that_are_documented(cluster: Cluster, lake:
         ("delete", "lakecatalogs.tideline.dev"),
         ("create", "lakecatalogs.tideline.dev"),
         ("patch", "lakecatalogs.tideline.dev"),
+        ("create", "lakesources.tideline.dev"),
+        ("patch", "lakesources.tideline.dev"),
         ("delete", "lakestores.tideline.dev"),
         ("update", "jobs.batch"),
         ("patch", "jobs.batch"),
@@ -155,6 +157,7 @@ def test_the_engine_may_start_executors_and_little_else(lake: Lake) -> None:
         ("patch", "laketables.tideline.dev"),
         ("patch", "laketables.tideline.dev status"),
         ("get", "lakecatalogs.tideline.dev"),
+        ("get", "lakesources.tideline.dev"),
         ("create", "rolebindings.rbac.authorization.k8s.io"),
     ):
         assert not may(cluster, account, verb, what, namespace), (verb, what)

@@ -46,7 +46,7 @@ class Tenants:
 
     def told(self) -> str:
         """Everything that the hostile tenant can read of what the operator wrote."""
-        kinds = "laketables,lakestores,lakecatalogs,jobs,pods,configmaps,events"
+        kinds = "laketables,lakestores,lakecatalogs,lakesources,jobs,pods,configmaps,events"
         found = self.hostile.cluster.kubectl(
             "get", kinds, "-n", self.hostile.namespace, "-o", "json"
         )

@@ -134,7 +134,7 @@ DELETING_PLACES = {
     "operator/tideline_operator/testing/": "never part of a service",
     "operator/tideline_operator/launch/": "objects of Kubernetes",
     "operator/tideline_operator/reading/claim_check.py": "one object of its own making",
-    "operator/tideline_operator/controller/catalog_reconcile.py": "objects of Kubernetes",
+    "operator/tideline_operator/controller/owner_reconcile.py": "objects of Kubernetes",
     "operator/tideline_operator/controller/settlement.py": "objects of Kubernetes",
     "operator/tideline_operator/reading/supervisor.py": "the socket it listens on",
 }

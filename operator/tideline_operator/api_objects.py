@@ -43,6 +43,7 @@ class ApiResource:
 LAKE_TABLES = ApiResource("tideline.dev", "v1alpha1", "laketables", "LakeTable")
 LAKE_STORES = ApiResource("tideline.dev", "v1alpha1", "lakestores", "LakeStore")
 LAKE_CATALOGS = ApiResource("tideline.dev", "v1alpha1", "lakecatalogs", "LakeCatalog")
+LAKE_SOURCES = ApiResource("tideline.dev", "v1alpha1", "lakesources", "LakeSource")
 JOBS = ApiResource("batch", "v1", "jobs", "Job")
 PODS = ApiResource("", "v1", "pods", "Pod")
 CONFIG_MAPS = ApiResource("", "v1", "configmaps", "ConfigMap")

@@ -47,6 +47,8 @@ OPERATOR_RIGHTS = {
     "lakestores.tideline.dev": ("list", "watch"),
     "lakecatalogs.tideline.dev": ("list", "watch"),
     "lakecatalogs.tideline.dev/status": ("patch",),
+    "lakesources.tideline.dev": ("list", "watch"),
+    "lakesources.tideline.dev/status": ("patch",),
     "jobs.batch": READ,
     "pods": ("list", "watch"),
     "namespaces": ("get",),

@@ -91,6 +91,15 @@ CASES = (
         "kubectl -n crm describe lakecatalog prod shows the reason.",
     ),
     Case(
+        "TidelineSourceNotReady",
+        {'tideline_source_ready{namespace="crm", source="shop"}': "0x40"},
+        35,
+        {'tideline_source_ready{namespace="crm", source="shop"}': "1x40"},
+        "LakeSource crm/shop is not ready",
+        {"namespace": "crm", "source": "shop"},
+        "kubectl -n crm describe lakesource shop shows the reason.",
+    ),
+    Case(
         "TidelineFilesWait",
         {'tideline_table_lag_files{namespace="crm", table="people"}': "1001x40"},
         35,

@@ -90,6 +90,7 @@ def test_what_is_installed_without_helm_is_complete() -> None:
     assert names == {
         ("CustomResourceDefinition", "laketables.tideline.dev"),
         ("CustomResourceDefinition", "lakecatalogs.tideline.dev"),
+        ("CustomResourceDefinition", "lakesources.tideline.dev"),
         ("CustomResourceDefinition", "lakestores.tideline.dev"),
         ("Namespace", "tideline-system"),
         ("NetworkPolicy", "tideline-operator"),

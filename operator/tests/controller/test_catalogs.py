@@ -12,7 +12,7 @@ import pytest
 
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES, SECRETS, Manifest
-from tideline_operator.controller import catalog_reconcile
+from tideline_operator.controller import owner_reconcile
 from tideline_operator.decide import planner
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -88,7 +88,7 @@ def case(
     api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CatalogCase]:
     monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    monkeypatch.setattr(catalog_reconcile, "RETRY_S", 1.0)
+    monkeypatch.setattr(owner_reconcile, "RETRY_S", 1.0)
     with CatalogCase(api_server, namespace, tmp_path) as case:
         for name in NAMES:
             case.create_table(name)

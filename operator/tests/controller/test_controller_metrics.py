@@ -61,6 +61,7 @@ PROMISED: dict[str, tuple[str, set[str]]] = {
     "tideline_reconciles": ("counter", {"result"}),
     "tideline_store_ready": ("gauge", {"namespace", "store"}),
     "tideline_catalog_ready": ("gauge", {"namespace", "catalog"}),
+    "tideline_source_ready": ("gauge", {"namespace", "source"}),
     "tideline_table_bytes": ("gauge", TABLE),
     "tideline_table_core_seconds": ("counter", OF_KIND),
     "tideline_table_dead_instants": ("gauge", TABLE),
@@ -157,7 +158,8 @@ def test_metrics_have_the_names_types_and_labels_that_were_promised(
     metrics.lists.labels(resource="pods").inc()
     metrics.deletions.labels(result="kept").inc()
     metrics.store_ready.labels("lake", "minio").set(1)
-    metrics.catalog_ready.labels("lake", "sales").set(1)
+    metrics.owner_ready["LakeCatalog"].labels("lake", "sales").set(1)
+    metrics.owner_ready["LakeSource"].labels("lake", "shop").set(1)
     metrics.workers.labels(state="busy").set(1)
     process.note_request("get", "jobs", 200)
     found = {

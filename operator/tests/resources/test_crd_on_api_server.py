@@ -144,8 +144,7 @@ def resources_of_the_repository() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted((ROOT / "examples").rglob("*.yaml")):
         for value in values_in(path.read_text("utf-8"), str(path)):
             is_ours = value.get("apiVersion", "").startswith("tideline.dev/")
-            # A LakeSource is of `tideline run` alone.
-            if is_ours and value["kind"] != "LakeSource":
+            if is_ours:
                 yield f"{path.relative_to(ROOT)}:{value['kind']}", value
 
 
@@ -154,7 +153,7 @@ def api(api_server: ApiServer) -> KubeApi:
     return api_server.api()
 
 
-@pytest.mark.parametrize("plural", ["laketables", "lakecatalogs", "lakestores"])
+@pytest.mark.parametrize("plural", ["laketables", "lakecatalogs", "lakesources", "lakestores"])
 def test_the_definitions_are_structural_and_established(api: KubeApi, plural: str) -> None:
     definition = api.get(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.tideline.dev")
     assert definition is not None
@@ -433,6 +432,8 @@ def test_short_names_and_the_category_are_known(api_server: ApiServer) -> None:
         "laketables/status": (None, None),
         "lakecatalogs": (["lc"], ["tideline"]),
         "lakecatalogs/status": (None, None),
+        "lakesources": (["lsrc"], ["tideline"]),
+        "lakesources/status": (None, None),
         "lakestores": (["ls"], ["tideline"]),
         "lakestores/status": (None, None),
     }

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tideline.errors import ConfigError
-from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.parsing import parse_resource, to_json_object
+from tideline_operator.resources.tables_status import LakeCatalogStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.resource_examples import LAKE_CATALOG
 

@@ -14,7 +14,6 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.services.compaction.config import CompactionTrigger
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.column_type import ColumnType
-from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.documents import read_documents
 from tideline_operator.resources.field import rule_of
 from tideline_operator.resources.iceberg import CatalogType, OrphanMode, RewriteStrategy
@@ -44,6 +43,7 @@ from tideline_operator.resources.status import (
     OperationStatus,
 )
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
+from tideline_operator.resources.tables_status import LakeCatalogStatus
 from tideline_operator.resources.uniqueness import Uniqueness
 from tideline_operator.testing.refused_iceberg_specs import ICEBERG_REFUSALS
 from tideline_operator.testing.refused_indexes import INDEX_REFUSALS

@@ -18,7 +18,6 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.json_log import JsonLines
 from tideline_operator.controller.status_writer import status_content
 from tideline_operator.resources.bounds import within_bounds
-from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.parsing import parse_stored
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
@@ -33,6 +32,7 @@ from tideline_operator.resources.status import (
     ServiceStatus,
 )
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus, StoreCheck
+from tideline_operator.resources.tables_status import LakeCatalogStatus
 from tideline_operator.testing.scripted_api import ScriptedServer, refusal
 
 TOKEN = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -16,7 +16,6 @@ from tideline.clock import Clock, SystemClock
 from tideline.storage.egress.proxy import EgressProxy
 from tideline_operator.api_objects import (
     JOBS,
-    LAKE_CATALOGS,
     LAKE_STORES,
     LAKE_TABLES,
     PODS,
@@ -27,7 +26,6 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.budgets import Budgets
-from tideline_operator.controller.catalog_reconcile import CatalogReconciler, catalog_name
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.connections import Connections, StoreAccess
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
@@ -40,6 +38,8 @@ from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.namespace_pauses import NamespacePauses
 from tideline_operator.controller.namespace_usage import NamespaceSpending
 from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
+from tideline_operator.controller.owner_kinds import CatalogKind, SourceKind
+from tideline_operator.controller.owner_reconcile import OwnerReconciler, owner_kind
 from tideline_operator.controller.pod_meter import PodMeter
 from tideline_operator.controller.poll_pacing import PollPacing
 from tideline_operator.controller.reconcile import Parts, TableReconciler
@@ -47,6 +47,7 @@ from tideline_operator.controller.reflector import OnChange, Reflector
 from tideline_operator.controller.secret_variables import SecretVariables
 from tideline_operator.controller.settings import ControllerSettings
 from tideline_operator.controller.settlement import Settler
+from tideline_operator.controller.slot_positions import SlotPositions
 from tideline_operator.controller.source_secrets import SourceSecrets
 from tideline_operator.controller.status_writer import StaleStatusError, StatusWriter
 from tideline_operator.controller.store_watch import StoreWatch
@@ -136,7 +137,8 @@ class Controller:
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._sessions.resolved,
         )
-        self._catalog_turns = self._make_catalog_turns(api)
+        self._positions = SlotPositions()
+        self._owner_turns = self._make_owner_turns(api)
         self._failures = self._make_failures(api)
         self._store_watch = self._make_store_watch(api)
         self._follow_tables(parts)
@@ -149,8 +151,9 @@ class Controller:
         for registry in (self.endpoints, budgets.spending, self.warm_workers, parts.pacing):
             self._sessions.on_end(registry.forget)
         self._sessions.on_end(claims.release, budgets.release, metrics.forget_table)
-        self._sessions.on_end(self._store_watch.forget, self.queue.forget)
+        self._sessions.on_end(self._store_watch.forget, self.queue.forget, self._positions.forget)
         self._reconciler.on_resolved = self._store_watch.note
+        self._reconciler.on_observed = self._positions.note
 
     def _make_workers(self) -> Workers:
         return Workers(
@@ -173,9 +176,10 @@ class Controller:
             self.queue.add,
         )
 
-    def _make_catalog_turns(self, api: KubeApi) -> CatalogReconciler:
-        return CatalogReconciler(
+    def _make_owner_turns(self, api: KubeApi) -> OwnerReconciler:
+        return OwnerReconciler(
             api,
+            (CatalogKind(), SourceKind(self._positions)),
             self.tables,
             self._source,
             self._reader,
@@ -188,8 +192,8 @@ class Controller:
         )
 
     def _make_failures(self, api: KubeApi) -> TurnFailures:
-        catalogs = self._catalog_turns.catalogs
-        return TurnFailures(api, self.tables, catalogs, self._events, self._metrics, self._clock)
+        owners = self._owner_turns.caches
+        return TurnFailures(api, self.tables, owners, self._events, self._metrics, self._clock)
 
     def _make_access(self, api: KubeApi) -> NamespaceAccess:
         account = self._settings.launch.service_account
@@ -314,12 +318,13 @@ class Controller:
         return [f"a table has waited for a worker for {waited_s:.0f} s"]
 
     def _make_reflectors(self, api: KubeApi) -> list[Reflector]:
+        owners = self._owner_turns
         followed: tuple[tuple[ApiResource, ObjectCache, OnChange, str], ...] = (
             (LAKE_STORES, self._stores, self._store_changed, ""),
             (JOBS, self._jobs, self._job_changed, _OURS),
             (PODS, self._pods, self._pod_changed, _OURS),
             (LAKE_TABLES, self.tables, self._table_changed, ""),
-            (LAKE_CATALOGS, self._catalog_turns.catalogs, self._catalog_turns.changed, ""),
+            *((kind, cache, owners.changed, "") for kind, cache in owners.caches.items()),
         )
         return [
             Reflector(
@@ -331,7 +336,7 @@ class Controller:
                 namespace=namespace,
                 labels=labels,
                 # An upgrade by Helm leaves the definitions as they were.
-                may_be_missing=kind is LAKE_CATALOGS,
+                may_be_missing=kind in owners.caches,
                 on_list=self._metrics.lists.labels(resource=str(kind)).inc,
             )
             for kind, cache, on_change, labels in followed
@@ -343,7 +348,7 @@ class Controller:
         if item is not None:
             # The first list is routine; after a change a user waits for the result.
             self.queue.add(key_of(item), urgent=self._workers.is_running)
-            self._catalog_turns.table_changed(before, after)
+            self._owner_turns.table_changed(before, after)
 
     def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
@@ -352,7 +357,7 @@ class Controller:
         if before is not None and after is not None and _declared(before) == _declared(after):
             return
         namespace, name = key_of(item)
-        self._catalog_turns.store_changed(namespace, name)
+        self._owner_turns.store_changed(namespace, name)
         if after is None:
             self._metrics.forget_store(key_of(item))
         for table in self.tables.all():
@@ -401,8 +406,8 @@ class Controller:
 
     def _turn_and_retry(self, key: Key) -> None:
         started_s = self._clock.monotonic_s()
-        is_catalog = catalog_name(key) is not None
-        item = self._catalog_turns.item(key) if is_catalog else self.tables.get(key)
+        is_owner = owner_kind(key) is not None
+        item = self._owner_turns.item(key) if is_owner else self.tables.get(key)
         result = "done"
         table = "/".join(key)
         try:
@@ -429,8 +434,8 @@ class Controller:
         self._metrics.note_turn(result, self._clock.monotonic_s() - started_s)
 
     def _turn(self, key: Key, item: Manifest | None) -> float | None:
-        if catalog_name(key) is not None:
-            return self._catalog_turns.reconcile(key)
+        if owner_kind(key) is not None:
+            return self._owner_turns.reconcile(key)
         if item is None:
             self._sessions.end(key)
             return None

@@ -25,7 +25,6 @@ from tideline.clock import Clock, SystemClock
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.controller.table_metrics import TableMetrics
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.resources.catalog_status import CatalogConditionType, LakeCatalogStatus
 from tideline_operator.resources.status import (
     NO_TABLE,
     ConditionStatus,
@@ -33,6 +32,7 @@ from tideline_operator.resources.status import (
     LakeTableStatus,
 )
 from tideline_operator.resources.store_status import LakeStoreStatus
+from tideline_operator.resources.tables_status import TablesConditionType, TablesStatus
 
 DURATION_BOUNDS_S = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0)
 TURN_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -123,11 +123,14 @@ class ControllerMetrics:
             "1 while all buckets of a LakeStore are reachable and pass their checks.",
             ("namespace", "store"),
         )
-        self.catalog_ready = self._gauge(
-            "tideline_catalog_ready",
-            "1 while a LakeCatalog is listed as its spec says.",
-            ("namespace", "catalog"),
-        )
+        self.owner_ready = {
+            kind: self._gauge(
+                f"tideline_{name}_ready",
+                f"1 while the tables of a {kind} are listed as its spec says.",
+                ("namespace", name),
+            )
+            for kind, name in (("LakeCatalog", "catalog"), ("LakeSource", "source"))
+        }
 
     def _name_operations(self) -> None:
         self.operations = self._counter(
@@ -292,14 +295,14 @@ class ControllerMetrics:
         (ready,) = status.conditions
         _set_condition(self.store_ready, key, ready.status)
 
-    def note_catalog(self, key: Key, status: LakeCatalogStatus) -> None:
-        """Bring the gauge of one LakeCatalog up to date."""
+    def note_owner(self, kind: str, key: Key, status: TablesStatus) -> None:
+        """Bring the gauge of one LakeCatalog or LakeSource up to date."""
         ready = next(
             condition
             for condition in status.conditions
-            if condition.type is CatalogConditionType.READY
+            if condition.type is TablesConditionType.READY
         )
-        _set_condition(self.catalog_ready, key, ready.status)
+        _set_condition(self.owner_ready[kind], key, ready.status)
 
     def note_end(self, kind: str, result: OperationResult, seconds: float) -> None:
         """Count an operation that ended, what it took and what it saved."""
@@ -338,9 +341,9 @@ class ControllerMetrics:
         """A LakeStore is gone: so is its gauge."""
         self.store_ready.remove(*key)
 
-    def forget_catalog(self, key: Key) -> None:
-        """A LakeCatalog is gone: so is its gauge."""
-        self.catalog_ready.remove(*key)
+    def forget_owner(self, kind: str, key: Key) -> None:
+        """A LakeCatalog or LakeSource is gone: so is its gauge."""
+        self.owner_ready[kind].remove(*key)
 
 
 def _set_condition(gauge: Gauge, key: Key, status: ConditionStatus) -> None:

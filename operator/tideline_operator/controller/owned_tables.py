@@ -1,101 +1,136 @@
-"""The LakeTables of a LakeCatalog as objects: whose they are, which are missing, which are to go.
+"""The LakeTables of a LakeCatalog or LakeSource as objects: whose they are, which are missing and
+which are to go.
 
-1. A LakeTable that has the label and the owner reference of a catalog is its own. Its name stays,
+1. A LakeTable that has the label and the owner reference of an owner is its own. Its name stays,
    whatever other tables come and go.
-2. A table that somebody wrote a LakeTable for is left to that; of two LakeCatalogs the older one
-   has it.
-3. In an own LakeTable the spec is the catalog's, but for `rerun`, which asks for one run. Labels
-   and annotations of others stay, such as the one that pauses a table.
+2. A table that somebody wrote a LakeTable for is left to that; of two owners the older one has it.
+3. In an own LakeTable the spec is the owner's, but for `rerun` and `resync`, which ask for one run,
+   and for the key, which stays as it was when the table was made. Labels and annotations of others
+   stay, such as the one that pauses a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.errors import ConfigError
-from tideline.iceberg.table.found_table import FoundTable
-from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES, Manifest
-from tideline_operator.decide.catalog_plan import resource_name
-from tideline_operator.resources.lake_catalog import LakeCatalog
+from tideline_operator.api_objects import (
+    LAKE_CATALOGS,
+    LAKE_SOURCES,
+    LAKE_TABLES,
+    ApiResource,
+    Manifest,
+)
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.parsing import parse_object, to_json_object
 
-CATALOG_LABEL = "tideline.dev/catalog"
+LABELS: Mapping[str, ApiResource] = {
+    "tideline.dev/catalog": LAKE_CATALOGS,
+    "tideline.dev/source": LAKE_SOURCES,
+}
+"""The label of an owned LakeTable has the name of the owner."""
+Owner = tuple[str, str]
+"""Kind and name."""
 Place = tuple[str, ...]
 Generation = tuple[str, int]
 """The uid of a LakeTable, and which spec of it."""
 
 
 @dataclass(frozen=True, slots=True)
+class WantedTable:
+    """A table that is to have a LakeTable: its name where it was found, the spec, and what names a
+    new one, apart from names that are taken. One that is not `made` keeps the LakeTable that it
+    has."""
+
+    full_name: str
+    spec: LakeTableSpec
+    name: Callable[[Container[str]], str]
+    is_made: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class OwnedTables:
-    """What a catalog has of LakeTables, and what it is to have: `missing` and `changed` are whole
-    objects."""
+    """What an owner has of LakeTables, and what it is to have: `missing` and `changed` are whole
+    objects. `own` are the tables that it has then, by the name where they were found, with the uid
+    of the LakeTable; empty for one that is missing."""
 
     missing: tuple[Manifest, ...]
     changed: tuple[Manifest, ...]
     gone: tuple[Manifest, ...]
+    own: Mapping[str, str]
     left_to_others: int
 
 
-def owner_of(table: Manifest) -> str | None:
-    """The name of the LakeCatalog whose LakeTable this is; None for one that people wrote."""
-    label = (table["metadata"].get("labels") or {}).get(CATALOG_LABEL)
-    owners = table["metadata"].get("ownerReferences") or ()
-    is_owned = any(
-        owner.get("kind") == LAKE_CATALOGS.kind and owner.get("name") == label for owner in owners
-    )
-    return str(label) if is_owned else None
+def owner_of(table: Manifest) -> Owner | None:
+    """Kind and name of what owns this LakeTable; None for one that people wrote."""
+    labels = table["metadata"].get("labels") or {}
+    owners = {
+        (owner.get("kind"), owner.get("name"))
+        for owner in table["metadata"].get("ownerReferences") or ()
+    }
+    named = ((kind.kind, str(labels.get(label))) for label, kind in LABELS.items())
+    return next((owner for owner in named if owner in owners), None)
+
+
+def owner_key(item: Manifest) -> Owner:
+    """What `owner_of` says of the LakeTables of `item`."""
+    return str(item["kind"]), str(item["metadata"]["name"])
 
 
 def owned_tables(
     item: Manifest,
-    catalog: LakeCatalog,
-    wanted: Iterable[FoundTable],
+    wanted: Iterable[WantedTable],
     tables: Iterable[Manifest],
-    catalogs: Mapping[str, Manifest],
+    owners: Mapping[Owner, Manifest],
     as_wanted: set[Generation],
 ) -> OwnedTables:
-    """Compare; `item` is the catalog as an object, `tables` and `catalogs` all of the namespace.
-    What is `as_wanted` is not compared again, and what is found to be so is added."""
+    """Compare; `item` is the owner as an object, `tables` and `owners` all of the namespace. What
+    is `as_wanted` is not compared again, and what is found to be so is added."""
     own: dict[Place, Manifest] = {}
     taken: set[Place] = set()
     names: set[str] = set()
     doubled: list[Manifest] = []
-    for table in sorted(tables, key=_age):
+    for table in sorted(tables, key=age):
         place, owner = place_of(table.get("spec") or {}), owner_of(table)
         names.add(str(table["metadata"]["name"]))
-        if owner == catalog.metadata.name:
+        if owner == owner_key(item):
             if place in own:
                 doubled.append(table)
             own.setdefault(place, table)
-        elif owner is None or _is_older(catalogs.get(owner), item):
+        elif owner is None or is_older(owners.get(owner), item):
             taken.add(place)
     missing: list[Manifest] = []
     changed: list[Manifest] = []
-    kept: set[Place] = set()
+    kept: dict[Place, tuple[str, str]] = {}
     left_to_others = 0
     for found in wanted:
-        spec = catalog.table(catalog.metadata.name, found.parts).spec
-        place = place_of(to_json_object(spec))
-        if place in taken:
-            left_to_others += 1
-            continue
-        kept.add(place)
+        place = place_of(to_json_object(found.spec))
         known = own.get(place)
-        if known is None:
-            name = resource_name(catalog, found, names)
+        if place in taken:
+            left_to_others += found.is_made
+        elif known is not None:
+            kept[place] = found.full_name, str(known["metadata"]["uid"])
+            if found.is_made and _generation(known) not in as_wanted:
+                better = _as_wanted(item, known, found.spec)
+                if better is None:
+                    as_wanted.add(_generation(known))
+                else:
+                    changed.append(better)
+        elif found.is_made:
+            kept[place] = found.full_name, ""
+            name = found.name(names)
             names.add(name)
-            missing.append(_manifest(item, name, spec))
-        elif _generation(known) not in as_wanted:
-            better = _as_wanted(item, known, spec)
-            if better is None:
-                as_wanted.add(_generation(known))
-            else:
-                changed.append(better)
+            missing.append(_manifest(item, name, found.spec))
     gone = [table for place, table in own.items() if place not in kept]
-    return OwnedTables(tuple(missing), tuple(changed), (*gone, *doubled), left_to_others)
+    return OwnedTables(
+        tuple(missing),
+        tuple(changed),
+        (*gone, *doubled),
+        dict(kept.values()),
+        left_to_others,
+    )
 
 
 def place_of(spec: Mapping[str, Any]) -> Place:
@@ -109,7 +144,8 @@ def place_of(spec: Mapping[str, Any]) -> Place:
     return "folder", f"s3://{path}" if separator and scheme == "s3a" else location
 
 
-def _age(table: Manifest) -> tuple[str, str]:
+def age(table: Manifest) -> tuple[str, str]:
+    """What sorts the older before the younger."""
     metadata = table["metadata"]
     return str(metadata.get("creationTimestamp", "")), str(metadata["name"])
 
@@ -119,15 +155,21 @@ def _generation(table: Manifest) -> Generation:
     return str(metadata["uid"]), int(metadata.get("generation") or 0)
 
 
-def _is_older(other: Manifest | None, item: Manifest) -> bool:
-    return other is not None and _age(other) < _age(item)
+def is_older(other: Manifest | None, item: Manifest) -> bool:
+    """Whether there is another one, which is older."""
+    return other is not None and age(other) < age(item)
 
 
 def _as_wanted(item: Manifest, known: Manifest, spec: LakeTableSpec) -> Manifest | None:
-    """The object with the catalog's spec; None when it has that already."""
-    rerun = (known.get("spec") or {}).get("rerun") or {}
+    """The object with the owner's spec; None when it has that already."""
+    present = known.get("spec") or {}
     try:
-        spec = replace(spec, rerun=dict(rerun))
+        spec = replace(
+            spec,
+            rerun=dict(present.get("rerun") or {}),
+            resync=dict(present.get("resync") or {}),
+            record_key=tuple(present.get("recordKey") or ()),
+        )
         if parse_object(LakeTable, known).spec == spec and _is_owned_by(item, known):
             return None
     except ConfigError:
@@ -150,7 +192,7 @@ def _manifest(item: Manifest, name: str, spec: LakeTableSpec) -> Manifest:
         "metadata": {
             "name": name,
             "namespace": item["metadata"]["namespace"],
-            "labels": {CATALOG_LABEL: item["metadata"]["name"]},
+            "labels": {_label_of(item): item["metadata"]["name"]},
             "ownerReferences": [_owner(item)],
         },
         "spec": to_json_object(spec),
@@ -159,9 +201,13 @@ def _manifest(item: Manifest, name: str, spec: LakeTableSpec) -> Manifest:
 
 def _owner(item: Manifest) -> Manifest:
     return {
-        "apiVersion": LAKE_CATALOGS.api_version,
-        "kind": LAKE_CATALOGS.kind,
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
         "name": item["metadata"]["name"],
         "uid": item["metadata"]["uid"],
         "controller": True,
     }
+
+
+def _label_of(item: Manifest) -> str:
+    return next(label for label, kind in LABELS.items() if kind.kind == item["kind"])

@@ -109,6 +109,7 @@ class TableReconciler:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.on_resolved: Callable[[Key, ResolvedTable], None] = lambda *_: None
+        self.on_observed: Callable[[Manifest, Observed], None] = lambda *_: None
         self._looks = NextLooks(parts.pacing, parts.resync_s)
 
     def reconcile(self, key: Key, item: Manifest) -> float:
@@ -248,6 +249,7 @@ class TableReconciler:
             before = without_entry(before, settled.pending.id)
         running = frozenset(settled.running)
         observed = self._observe(table, before, running)
+        self.on_observed(turn.item, observed)
         turn.status, blocked = parts.source.check_claims(turn.item, table, turn.status, observed)
         if blocked is not None:
             return self._rest(turn, settled, blocked)

@@ -15,7 +15,7 @@ from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.kinds import is_remote
-from tideline_operator.api_objects import Manifest
+from tideline_operator.api_objects import LAKE_SOURCES, Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message
 from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
@@ -29,6 +29,7 @@ from tideline_operator.controller.endpoints import (
 from tideline_operator.controller.locations import Locations, Taken
 from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAccess
 from tideline_operator.controller.object_cache import ObjectCache, key_of
+from tideline_operator.controller.owned_tables import owner_of
 from tideline_operator.controller.source_secrets import SourceSecrets
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
@@ -38,7 +39,7 @@ from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable
 from tideline_operator.resources.parsing import parse_object
-from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.resolved import ResolvedTable, sharing_slot
 from tideline_operator.resources.resolving import resolve_table, store_names
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -131,10 +132,16 @@ class TableSource:
 
         Raises ApiUnavailableError when a Secret cannot be read now.
         """
-        return self._resolve(table, lambda resolved: self.claims.claim(item, resolved))
+        resolved = self._resolve(table, lambda resolved: self.claims.claim(item, resolved))
+        owner = owner_of(item)
+        is_of_source = owner is not None and owner[0] == LAKE_SOURCES.kind
+        if not is_of_source or isinstance(resolved, Unresolved):
+            return resolved
+        return sharing_slot(resolved)
 
     def resolve_place(self, place: LakeTable) -> ResolvedTable | Unresolved:
-        """The place of a LakeCatalog, which claims nothing: its tables do. Raises as `resolve`."""
+        """The place of a LakeCatalog or LakeSource, which claims nothing: its tables do. Raises as
+        `resolve`."""
         return self._resolve(place, lambda _: None)
 
     def _resolve(

@@ -13,11 +13,11 @@ from typing import Any
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.secret_values import masked
-from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES, ApiResource, Manifest
-from tideline_operator.controller.catalog_reconcile import catalog_name
+from tideline_operator.api_objects import LAKE_TABLES, ApiResource, Manifest
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.object_cache import ObjectCache, key_of
+from tideline_operator.controller.owner_reconcile import owner_kind
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.schedule import Timestamp
@@ -30,20 +30,19 @@ _log = logging.getLogger(__name__)
 
 
 class TurnFailures:
-    """Those of tables and catalogs since this process began."""
+    """Those of tables and their owners since this process began."""
 
     def __init__(
         self,
         api: KubeApi,
         tables: ObjectCache,
-        catalogs: ObjectCache,
+        owners: Mapping[ApiResource, ObjectCache],
         events: EventRecorder,
         metrics: ControllerMetrics,
         clock: Clock,
     ) -> None:
         self._api = api
-        self._tables = tables
-        self._catalogs = catalogs
+        self._caches = {LAKE_TABLES: tables, **owners}
         self._events = events
         self._metrics = metrics
         self._clock = clock
@@ -52,18 +51,19 @@ class TurnFailures:
     def record(self, key: Key, item: Manifest, error: BaseException) -> None:
         """A turn for `item` failed."""
         now_ms = self._clock.now_ms()
-        is_catalog = catalog_name(key) is not None
-        note = f"cannot reconcile this {'catalog' if is_catalog else 'table'}: {error}"
+        kind = owner_kind(key)
+        note = f"cannot reconcile this {'table' if kind is None else kind.kind}: {error}"
         is_repeated = key in self._since_ms
         since_ms = self._since_ms.setdefault(key, now_ms)
         subject = f"{type(error).__name__}@{since_ms}"
         self._events.record(item, TableEvent(FAILED, subject, note, is_warning=True))
         if not is_repeated:
             return
-        kind, cache = (LAKE_CATALOGS, self._catalogs) if is_catalog else (LAKE_TABLES, self._tables)
-        gauge = self._metrics.catalog_ready if is_catalog else self._metrics.table_ready
+        metrics = self._metrics
+        gauge = metrics.table_ready if kind is None else metrics.owner_ready[kind.kind]
         gauge.labels(*key_of(item)).set(0)
-        write_failure(self._api, kind, cache, item, note, now_ms)
+        kind = kind or LAKE_TABLES
+        write_failure(self._api, kind, self._caches[kind], item, note, now_ms)
 
     def over(self, key: Key) -> None:
         """A turn succeeded, or there is nothing left to take one for."""

@@ -18,6 +18,7 @@ from tideline.errors import (
 )
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
+from tideline.ingest.sources.postgres.shared_slot import SlotLook
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.probe.report import StoreReport
 from tideline.storage.refusals import AccessDeniedError, MissingBucketError
@@ -52,6 +53,17 @@ class Forget:
 @dataclass(frozen=True, slots=True)
 class ListPlace:
     table: ResolvedTable
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtSlot:
+    table: ResolvedTable
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceSlot:
+    table: ResolvedTable
+    lsn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,8 @@ Call = (
     Observe
     | Forget
     | ListPlace
+    | LookAtSlot
+    | AdvanceSlot
     | ProbeStore
     | CheckStore
     | MayWrite
@@ -107,6 +121,8 @@ ANSWERS: Final[dict[type, Any]] = {
     Observe: Observed,
     Forget: type(None),
     ListPlace: tuple[FoundTable, ...],
+    LookAtSlot: SlotLook,
+    AdvanceSlot: bool,
     ProbeStore: type(None),
     CheckStore: StoreReport,
     MayWrite: bool,
@@ -159,6 +175,10 @@ def perform(reader: Reader, access: Access, call: Call) -> object:
             reader.forget(table)
         case ListPlace(table):
             return reader.list_place(access, table)
+        case LookAtSlot(table):
+            return reader.look_at_slot(access, table)
+        case AdvanceSlot(table, lsn):
+            return reader.advance_slot(access, table, lsn)
         case ProbeStore(table, place):
             reader.probe(access, table, place)
         case CheckStore(table, place):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
+from tideline.ingest.sources.postgres.shared_slot import SlotLook
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access
@@ -37,6 +38,13 @@ class Reader(Protocol):
 
     def list_place(self, access: Access, place: ResolvedTable) -> tuple[FoundTable, ...]:
         """The tables at the place of a LakeCatalog."""
+
+    def look_at_slot(self, access: Access, place: ResolvedTable) -> SlotLook:
+        """The tables that the server of a LakeSource has, and its slot."""
+
+    def advance_slot(self, access: Access, place: ResolvedTable, lsn: int) -> bool:
+        """Let the server of a LakeSource remove the log up to `lsn`; False where it may already, or
+        where somebody reads the slot."""
 
     def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """One small read, which shows whether the bucket of a place can be read. Raises if not."""

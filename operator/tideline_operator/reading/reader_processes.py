@@ -23,6 +23,7 @@ from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
+from tideline.ingest.sources.postgres.shared_slot import SlotLook
 from tideline.secret_values import masked
 from tideline.storage.probe.report import StoreReport
 from tideline_operator.decide.observed import Observed, Problem
@@ -33,6 +34,7 @@ from tideline_operator.reading.calls import (
     CATALOG_GATE,
     SOURCE_GATE,
     STORE_GATE,
+    AdvanceSlot,
     Call,
     CheckDeletion,
     CheckList,
@@ -41,6 +43,7 @@ from tideline_operator.reading.calls import (
     Forget,
     Handed,
     ListPlace,
+    LookAtSlot,
     MayWrite,
     Observe,
     ProbeStore,
@@ -160,6 +163,18 @@ class ReaderProcesses:
         return tuple(
             FoundTable(found_table.parts, shown(found_table.obstacle)) for found_table in found
         )
+
+    def look_at_slot(self, access: Access, place: ResolvedTable) -> SlotLook:
+        """See `Reader.look_at_slot`."""
+        found: SlotLook = self._ask(_source(place), access, LookAtSlot(place))
+        return replace(
+            found,
+            tables=tuple(replace(table, obstacle=shown(table.obstacle)) for table in found.tables),
+        )
+
+    def advance_slot(self, access: Access, place: ResolvedTable, lsn: int) -> bool:
+        """See `Reader.advance_slot`."""
+        return bool(self._ask(_source(place), access, AdvanceSlot(place, lsn)))
 
     def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:
         """See `Reader.probe`."""
@@ -471,3 +486,8 @@ def _masked_error(error: TidelineError) -> TidelineError:
     named = (error.table, error.instant, error.path, error.value)
     table, instant, path, value = (None if entry is None else shown(str(entry)) for entry in named)
     return type(error)(shown(error.message), table=table, instant=instant, path=path, value=value)
+
+
+def _source(place: ResolvedTable) -> Subject:
+    metadata = place.resource.metadata
+    return "source", metadata.namespace, metadata.name

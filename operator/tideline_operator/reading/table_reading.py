@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 
 from tideline.clock import Clock
 from tideline.errors import ObjectNotFoundError
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.ingest.location import Location
-from tideline.ingest.sources.source import Reach
+from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook
+from tideline.ingest.sources.postgres.wire.look import advance_slot_by, look_at_slot_by
+from tideline.ingest.sources.source import Connect, Reach
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.report import StoreReport
@@ -72,6 +75,17 @@ class TableReading:
                 timeout_s=access.catalog_timeout_s,
                 access=access.catalog_access,
             )
+
+    def look_at_slot(self, access: Access, place: ResolvedTable) -> SlotLook:
+        """See `Reader.look_at_slot`."""
+        with _using(access), _slot_of(place) as (slot, variables, connect):
+            return look_at_slot_by(slot, variables, connect)
+
+    def advance_slot(self, access: Access, place: ResolvedTable, lsn: int) -> bool:
+        """See `Reader.advance_slot`."""
+        with _using(access), _slot_of(place) as (slot, variables, connect):
+            access.may_write()
+            return advance_slot_by(slot, variables, connect, lsn)
 
     def probe(self, access: Access, table: ResolvedTable, place: Location) -> None:  # noqa: ARG002
         """See `Reader.probe`."""
@@ -139,6 +153,16 @@ def _reach(table: ResolvedTable, ingest: str) -> Iterator[Reach]:
     source = table.sources[ingest]
     with _access.get().reaching(source, has_credentials=ingest in named) as reach:
         yield reach
+
+
+@contextlib.contextmanager
+def _slot_of(place: ResolvedTable) -> Iterator[tuple[DeclaredSlot, Mapping[str, str], Connect]]:
+    """The slot of a LakeSource, by the table in its place, and how it is reached."""
+    ((ingest, source),) = place.sources.items()
+    assert isinstance(source, DeclaredPostgres)
+    with _reach(place, ingest) as reach:
+        assert reach.connect is not None
+        yield source.declared_slot, reach.variables, reach.connect
 
 
 def _open_iceberg(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tideline_operator.resources.catalog_status import LakeCatalogStatus
 from tideline_operator.resources.engine import Engine
 from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.format_rules import hudi_service_faults, hudi_service_rules
@@ -24,6 +23,7 @@ from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 from tideline_operator.resources.table_rules import STORE_RULE, store_fault
+from tideline_operator.resources.tables_status import LakeCatalogStatus
 
 QUIET_FOR = Duration(600_000)
 """How long the tables of a catalog must have been left alone by writers, unless it says so."""

@@ -13,19 +13,30 @@ from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.credentials import CONNECTION
 from tideline.ingest.sources.postgres.declared import CHANGES_MAX
 from tideline_operator.resources.engine import Engine
-from tideline_operator.resources.field import described
+from tideline_operator.resources.field import CelRule, described
 from tideline_operator.resources.indexes import INDEX, INDEXES_MAX
 from tideline_operator.resources.ingest import BAD_ROWS_MAX, BadRowPolicy, Ingest, Trigger
-from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
-from tideline_operator.resources.metadata import ObjectMeta
+from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec, Resources
+from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
+from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
-from tideline_operator.resources.sources.source import IDENTIFIER, Source, SourceFormat
-from tideline_operator.resources.table_rules import store_fault
+from tideline_operator.resources.sources.source import (
+    FROM_SECRET_RULE,
+    IDENTIFIER,
+    Source,
+    SourceCredentials,
+    SourceFormat,
+    secret_fault,
+)
+from tideline_operator.resources.table_rules import STORE_RULE, store_fault
+from tideline_operator.resources.tables_status import LakeSourceStatus
 
 INGEST = "postgres"
 """The name of the ingest of each table."""
+_NONE_INCLUDED = "is empty: name tables, or write '*' for all of them"
+_NO_SET_ASIDE = "is required for onBadRow: Quarantine"
 _PATTERN: Mapping[str, Any] = {
     "pattern": r"[^\s]+",
     "pattern_meaning": "a pattern such as public.* without blanks",
@@ -64,7 +75,10 @@ class PostgresTables:
         default=None,
         pattern=r"[A-Z_][A-Z0-9_]*",
         pattern_meaning="the name of a variable in capitals",
-        length_max=255,
+        length_max=63,
+    )
+    credentials: SourceCredentials | None = described(
+        "Credentials for the server; needed in a cluster.", default=None
     )
     on_truncate: OnTruncate | None = described(
         "What happens where a table is emptied: Fail, the default, stops its ingest; Ignore keeps "
@@ -79,22 +93,29 @@ class PostgresTables:
         maximum=10_000_000,
     )
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule("self.include.size() > 0", _NONE_INCLUDED, field="include"),
+        FROM_SECRET_RULE,
+    )
+
     def faults(self) -> Iterator[tuple[str, str]]:
         """All tables of a database are not taken in by mistake."""
         if not self.include:
-            yield "include", "is empty: name tables, or write '*' for all of them"
+            yield "include", _NONE_INCLUDED
+        yield from secret_fault(self.credentials, self.connection_variable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTemplate:
     """What every table of a LakeSource has, as in a LakeTable."""
 
-    type: TableType = described("Hudi table type.", default=TableType.COPY_ON_WRITE)
+    type: TableType = described("Hudi table type.", default=TableType.COPY_ON_WRITE, immutable=True)
     table_version: int = described(
         "Hudi table version that tables are created with.",
         default=TABLE_VERSION,
         minimum=min(TABLE_VERSIONS),
         maximum=max(TABLE_VERSIONS),
+        immutable=True,
     )
     indexes: tuple[str, ...] = described(
         "Indexes of Hudi's metadata table to have, as in a LakeTable.",
@@ -111,6 +132,12 @@ class TableTemplate:
     )
     services: Services = described("Table services.", default_factory=Services)
     engine: Engine = described("What moves the rows.", default_factory=Engine)
+    resources: Resources = described("What pods ask for.", default_factory=Resources)
+    pod_template: Mapping[str, object] = described(
+        "Pod template merged into every pod of its tables, as in a LakeTable.",
+        default_factory=dict,
+        shape=POD_TEMPLATE,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,27 +178,41 @@ class LakeSourceSpec:
         maximum=BAD_ROWS_MAX,
     )
     every: Duration = described(
-        "How often new and dropped tables are looked for.",
+        "How often new and dropped tables are looked for; in a cluster every 30s at least, when "
+        "the slot moves as well.",
         default=Duration(30_000),
         length_max=16,
     )
     suspend: bool = described("Start nothing for any of its tables.", default=False)
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        STORE_RULE,
+        CelRule(
+            "!has(self.onBadRow) || self.onBadRow != 'Quarantine' || has(self.setAside)",
+            _NO_SET_ASIDE,
+            field="setAside",
+        ),
+    )
+
     def faults(self) -> Iterator[tuple[str, str]]:
         """What no single field can say."""
         yield from store_fault(self.location, self.store_ref)
         if self.on_bad_row is BadRowPolicy.QUARANTINE and self.set_aside is None:
-            yield "setAside", "is required for onBadRow: Quarantine"
+            yield "setAside", _NO_SET_ASIDE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeSource:
-    """A database whose tables become tables of the lake by one slot, with `tideline run`."""
+    """A database whose tables become tables of the lake by one slot."""
 
     KIND: ClassVar[str] = "LakeSource"
+    RULES: ClassVar[tuple[CelRule, ...]] = (NAME_RULE,)
 
     metadata: ObjectMeta = described("Standard metadata.")
     spec: LakeSourceSpec = described("Desired state.")
+    status: LakeSourceStatus = described(
+        "Observed state; written by Tideline.", default_factory=LakeSourceStatus
+    )
 
     def table(self, name: str, place: tuple[str, str], key: tuple[str, ...]) -> LakeTable:
         """The LakeTable `name` of one of its tables, by the schema, the name and the key of
@@ -185,6 +226,7 @@ class LakeSource:
                 slot=postgres.slot,
                 publication=postgres.publication,
                 connection_variable=postgres.connection_variable,
+                credentials=postgres.credentials,
                 on_truncate=postgres.on_truncate,
                 max_records_per_commit=postgres.max_changes_per_commit,
                 set_aside=spec.set_aside,
@@ -203,6 +245,8 @@ class LakeSource:
             properties=template.properties,
             services=template.services,
             engine=template.engine,
+            resources=template.resources,
+            pod_template=template.pod_template,
             ingest=(ingest,),
             suspend=spec.suspend or self.metadata.is_paused,
         )

@@ -118,15 +118,17 @@ class ResolvedSource:
     @property
     def slot(self) -> DeclaredSlot:
         """The slot of its tables."""
-        source = self.declared
-        return DeclaredSlot(source.slot, source.publication, source.connection)
+        return self.declared.declared_slot
 
     def table(self, name: str, place: tuple[str, str], key: tuple[str, ...]) -> ResolvedTable:
         """One of its tables, as the LakeTable `name`, whose slot other tables share."""
-        table = self.resolve(self.resource.table(name, place, key))
-        shared = {
-            ingest: replace(source, is_shared=True)
-            for ingest, source in table.sources.items()
-            if isinstance(source, DeclaredPostgres)
-        }
-        return replace(table, sources=shared)
+        return sharing_slot(self.resolve(self.resource.table(name, place, key)))
+
+
+def sharing_slot(table: ResolvedTable) -> ResolvedTable:
+    """A table of a LakeSource, whose slot is moved for all of its tables."""
+    shared = {
+        ingest: replace(source, is_shared=True) if isinstance(source, DeclaredPostgres) else source
+        for ingest, source in table.sources.items()
+    }
+    return replace(table, sources=shared)

@@ -4,6 +4,6 @@
   `catalog_http`, `catalog_files`
 - what an Iceberg table may delete: `table_roots`
 - the tables of a catalog or a folder, their LakeTables: `catalog_search`, `folder_search`,
-  `decide.catalog_plan`, `local.catalog_tables`, `controller.catalog_reconcile`,
+  `decide.catalog_plan`, `local.catalog_tables`, `controller.owner_reconcile`,
   `controller.owned_tables`
 """

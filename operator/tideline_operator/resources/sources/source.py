@@ -70,6 +70,12 @@ _FOR_NAMED = (
 )
 _PREFIX = "POSTGRES_"
 _FROM_SECRET = f"begins with {_PREFIX} where it is a key of a Secret"
+FROM_SECRET_RULE = CelRule(
+    "!has(self.credentials) || !has(self.connectionVariable) || "
+    f"self.connectionVariable.startsWith('{_PREFIX}')",
+    _FROM_SECRET,
+    field="connectionVariable",
+)
 IDENTIFIER: Mapping[str, Any] = {
     "pattern": r"[a-z_][a-z0-9_]*",
     "pattern_meaning": "small letters, digits and _",
@@ -133,6 +139,14 @@ class SourceCredentials:
         "environment variables of those names instead.",
         length_max=253,
     )
+
+
+def secret_fault(
+    credentials: SourceCredentials | None, connection_variable: str | None
+) -> Iterator[tuple[str, str]]:
+    """What FROM_SECRET_RULE refuses."""
+    if credentials is not None and not (connection_variable or _PREFIX).startswith(_PREFIX):
+        yield "connectionVariable", _FROM_SECRET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,12 +419,7 @@ class Source:
             DELETES_OF_TABLES,
             field="onTruncate",
         ),
-        CelRule(
-            "!has(self.credentials) || !has(self.connectionVariable) || "
-            f"self.connectionVariable.startsWith('{_PREFIX}')",
-            _FROM_SECRET,
-            field="connectionVariable",
-        ),
+        FROM_SECRET_RULE,
         CelRule(
             "has(self.value) && self.value in ['maxwell-json', 'canal-json']"
             " ? has(self.table) && self.table.contains('.')"
@@ -478,9 +487,7 @@ class Source:
             yield "pattern", _ONE_OF_TOPICS
         if self.pattern:
             yield from (("pattern", fault) for fault in faults_of_pattern(self.pattern))
-        variable = self.connection_variable or _PREFIX
-        if self.credentials is not None and not variable.startswith(_PREFIX):
-            yield "connectionVariable", _FROM_SECRET
+        yield from secret_fault(self.credentials, self.connection_variable)
         needs_registry = self.value is not None and self.value.needs_registry
         if bool(self.schema_registry) != needs_registry:
             yield "schemaRegistry", _FOR_AVRO

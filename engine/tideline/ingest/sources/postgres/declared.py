@@ -13,6 +13,7 @@ from tideline.ingest.sources.postgres.credentials import CONNECTION
 from tideline.ingest.sources.postgres.look import STEP_BYTES, PostgresLook
 from tideline.ingest.sources.postgres.position import KIND, PostgresPosition
 from tideline.ingest.sources.postgres.ranges import PostgresRange
+from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot
 from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Reach
 
 CHANGES_MAX = 50_000
@@ -53,6 +54,11 @@ class DeclaredPostgres:
         """`public` where the table is written without a schema."""
         schema, dot, name = self.table.partition(".")
         return (schema, name) if dot else ("public", schema)
+
+    @property
+    def declared_slot(self) -> DeclaredSlot:
+        """The slot alone, whatever the table."""
+        return DeclaredSlot(self.slot, self.publication, self.connection)
 
     @property
     def uri(self) -> str:

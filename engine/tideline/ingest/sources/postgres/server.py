@@ -277,17 +277,25 @@ def advance_slot(source: OfSlot, lsn: int) -> bool:
     """Let the server remove the log up to `lsn`; False where it may already. Raises
     StorageUnavailableError, ConfigError."""
     with connected(source) as connection:
-        slot = find_slot(source, connection)
-        if slot is None or slot.is_lost or slot.confirmed >= lsn:
-            return False
-        wait_for_slot(source, connection)
-        # Another process may have moved it further since: it cannot be moved back.
-        moved = connection.execute(
-            "select pg_replication_slot_advance(slot_name, %s::pg_lsn) from pg_replication_slots"
-            " where slot_name = %s and confirmed_flush_lsn < %s::pg_lsn",
-            (lsn_text(lsn), source.slot, lsn_text(lsn)),
-        ).fetchone()
-        return moved is not None
+        return advance_through(connection, source, lsn)
+
+
+def advance_through(
+    connection: Connection, source: OfSlot, lsn: int, *, waits: bool = True
+) -> bool:
+    """The same over a connection of any client. One that does not wait leaves a slot alone that
+    somebody reads."""
+    slot = find_slot(source, connection)
+    if slot is None or slot.is_lost or slot.confirmed >= lsn or (slot.is_active and not waits):
+        return False
+    wait_for_slot(source, connection)
+    # Another process may have moved it further since: it cannot be moved back.
+    moved = connection.execute(
+        "select pg_replication_slot_advance(slot_name, %s::pg_lsn) from pg_replication_slots"
+        " where slot_name = %s and confirmed_flush_lsn < %s::pg_lsn",
+        (lsn_text(lsn), source.slot, lsn_text(lsn)),
+    ).fetchone()
+    return moved is not None
 
 
 def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 
 from tideline.errors import ConfigError
-from tideline.ingest.sources.postgres.connection import connected
+from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.position import Origin
 from tideline.ingest.sources.postgres.publication import NO_ENTRY, VIA_ROOT
 from tideline.ingest.sources.postgres.server import find_slot
-from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook, SlotTable
+from tideline.ingest.sources.postgres.session import Connection
+from tideline.ingest.sources.postgres.shared_slot import SlotLook, SlotTable
 from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server_version
 
 _TABLES_MAX = 5_000
@@ -21,12 +23,12 @@ select n.nspname, c.relname, c.oid, system_identifier::text,
   c.relkind = 'p' and not coalesce(p.pubviaroot, true),
   c.relpersistence <> 'p', c.relreplident = 'n',
   has_table_privilege(c.oid, 'select'),
-  array(
+  array_to_json(array(
     select a.attname::text
     from unnest(i.indkey[0:i.indnkeyatts - 1]) with ordinality as k(number, place)
     join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
     order by k.place
-  )
+  ))::text
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 left join lateral (
@@ -40,25 +42,30 @@ left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
 cross join pg_control_system()
 where c.relkind in ('r', 'p') and not c.relispartition
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
-order by 1, 2
+order by 1, 2 limit {limit}
 """
 _SCHEMAS = "left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid\n"
 
 
-def look_at_slot(slot: DeclaredSlot, variables: Mapping[str, str] = os.environ) -> SlotLook:
+def look_at_slot(slot: OfSlot, variables: Mapping[str, str] = os.environ) -> SlotLook:
     """Raises ConfigError, StorageUnavailableError."""
     with connected(slot, variables) as connection:
-        has_schemas = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
-        tables_of = _TABLES.format(
-            of_schema="s.oid" if has_schemas else "null", schemas=_SCHEMAS if has_schemas else ""
-        )
-        found = connection.execute(tables_of.encode(), (slot.publication,)).fetchmany(
-            _TABLES_MAX + 1
-        )
-        if len(found) > _TABLES_MAX:
-            raise ConfigError(f"the database has more than {_TABLES_MAX:,} tables", path=slot.uri)
-        tables = tuple(_table(*row) for row in found)
-        return SlotLook(tables, find_slot(slot, connection))
+        return look_through_slot(connection, slot)
+
+
+def look_through_slot(connection: Connection, slot: OfSlot) -> SlotLook:
+    """The same over a connection of any client."""
+    has_schemas = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
+    tables_of = _TABLES.format(
+        of_schema="s.oid" if has_schemas else "null",
+        schemas=_SCHEMAS if has_schemas else "",
+        limit=_TABLES_MAX + 1,
+    )
+    found = connection.execute(tables_of.encode(), (slot.publication,)).fetchall()
+    if len(found) > _TABLES_MAX:
+        raise ConfigError(f"the database has more than {_TABLES_MAX:,} tables", path=slot.uri)
+    tables = tuple(_table(*row) for row in found)
+    return SlotLook(tables, find_slot(slot, connection))
 
 
 def _table(
@@ -73,8 +80,9 @@ def _table(
     is_unlogged: bool,
     has_no_identity: bool,
     is_readable: bool,
-    key: list[str],
+    key: str,
 ) -> SlotTable:
+    columns = tuple(str(name) for name in json.loads(key))
     # As `entry_in_publication` has it.
     publication = (int(entry), int(version)) if entry else NO_ENTRY
     origin = Origin(system, int(timeline, 16), oid, *publication)
@@ -82,8 +90,8 @@ def _table(
         schema,
         name,
         origin,
-        tuple(key),
-        _obstacle(is_divided, is_unlogged, has_no_identity or not key, is_readable),
+        columns,
+        _obstacle(is_divided, is_unlogged, has_no_identity or not columns, is_readable),
     )
 
 

@@ -1,23 +1,25 @@
-"""The status of a LakeCatalog, from its listing and its LakeTables. Pure."""
+"""The status of what has many tables, from their listing and its LakeTables. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tideline.wording import counted
 from tideline_operator.api_objects import Manifest
 from tideline_operator.decide.observed import Problem
 from tideline_operator.report.table_story import due_services, running
-from tideline_operator.resources.catalog_status import (
-    LEFT_MAX,
-    CatalogCondition,
-    CatalogConditionType,
-    LakeCatalogStatus,
-)
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import ConditionStatus, ConditionType
+from tideline_operator.resources.tables_status import (
+    LEFT_MAX,
+    TablesCondition,
+    TablesConditionType,
+    TablesStatus,
+)
 
+_Status = TypeVar("_Status", bound=TablesStatus)
 _MESSAGE_LENGTH_MAX = 1_000
 _NAMED_MAX = 3
 _PAUSED = "Paused"
@@ -25,8 +27,8 @@ _PAUSED = "Paused"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the last complete listing of a catalog came to; `left` are tables that cannot be
-    maintained, with the reason."""
+    """What the last complete listing came to; `left` are tables that cannot be maintained, with
+    the reason."""
 
     at_ms: int
     found: int
@@ -35,16 +37,16 @@ class Listed:
     left: Mapping[str, str]
 
 
-def catalog_status(
-    before: LakeCatalogStatus,
+def tables_status(
+    before: _Status,
     listed: Listed | None,
     owned: Iterable[Manifest],
     problem: Problem | None,
     *,
     generation: int,
     now_ms: int,
-) -> LakeCatalogStatus:
-    """The status now. `problem` is why the catalog is not listed as its spec says; what an earlier
+) -> _Status:
+    """The status now. `problem` is why the tables are not listed as the spec says; what an earlier
     listing found stays."""
     tables = tuple(owned)
     failing = [table for table in tables if is_failing(table)]
@@ -67,12 +69,12 @@ def catalog_status(
                 for name, reason in sorted(listed.left.items())[:LEFT_MAX]
             },
         )
-    ready, tables_ready = CatalogConditionType.READY, CatalogConditionType.TABLES_READY
+    ready, tables_ready = TablesConditionType.READY, TablesConditionType.TABLES_READY
     if problem is not None:
         conditions = [(ready, ConditionStatus.FALSE, problem.reason, problem.message)]
     elif listed is None:
         conditions = [
-            (ready, ConditionStatus.UNKNOWN, "NotListed", "the catalog is about to be listed")
+            (ready, ConditionStatus.UNKNOWN, "NotListed", "its tables are about to be listed")
         ]
     else:
         conditions = [(ready, ConditionStatus.TRUE, "Listed", "")]
@@ -115,21 +117,21 @@ def _ready(table: Manifest) -> Manifest:
 
 
 def _dated(
-    before: LakeCatalogStatus,
-    kind: CatalogConditionType,
+    before: TablesStatus,
+    kind: TablesConditionType,
     status: ConditionStatus,
     reason: str,
     message: str,
     *,
     now_ms: int,
-) -> CatalogCondition:
+) -> TablesCondition:
     same = (
         condition
         for condition in before.conditions
         if condition.type is kind and condition.status is status
     )
     known = next(same, None)
-    return CatalogCondition(
+    return TablesCondition(
         type=kind,
         status=status,
         reason=reason,

@@ -1,4 +1,4 @@
-"""LakeCatalog's status: the tables that were found, and how those that it maintains are."""
+"""The status of what has many tables: those that were found, and how its LakeTables are."""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
@@ -15,18 +15,18 @@ LEFT_MAX = 50
 _MESSAGE_LENGTH_MAX = 1024
 
 
-class CatalogConditionType(Enum):
-    """Conditions of a catalog."""
+class TablesConditionType(Enum):
+    """Conditions of what has many tables."""
 
     READY = "Ready"
     TABLES_READY = "TablesReady"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogCondition:
+class TablesCondition:
     """One condition."""
 
-    type: CatalogConditionType = described("Which condition.")
+    type: TablesConditionType = described("Which condition.")
     status: ConditionStatus = described("Whether it holds.")
     reason: str = described("One word in CamelCase.", length_max=128)
     message: str = described("A sentence for people.", default="", length_max=_MESSAGE_LENGTH_MAX)
@@ -34,11 +34,11 @@ class CatalogCondition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeCatalogStatus:
-    """Observed state of one catalog."""
+class TablesStatus:
+    """Observed state of a resource that has many tables."""
 
     observed_generation: int = described("Generation this status is about.", default=0)
-    conditions: tuple[CatalogCondition, ...] = described(
+    conditions: tuple[TablesCondition, ...] = described(
         "Conditions.", default=(), items_max=16, item_key="type"
     )
     last_look: Timestamp | None = described(
@@ -51,9 +51,7 @@ class LakeCatalogStatus:
     excluded: int = described(
         "Tables that include and exclude leave alone.", default=0, always_written=True
     )
-    left_to_others: int = described(
-        "Tables that have a LakeTable of their own, or of another LakeCatalog.", default=0
-    )
+    left_to_others: int = described("Tables whose place is that of another LakeTable.", default=0)
     late: int = described(
         "Maintained tables with services that are due and do not run.",
         default=0,
@@ -67,4 +65,20 @@ class LakeCatalogStatus:
         default_factory=dict,
         length_max=_MESSAGE_LENGTH_MAX,
         items_max=LEFT_MAX,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeCatalogStatus(TablesStatus):
+    """Observed state of one LakeCatalog."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSourceStatus(TablesStatus):
+    """Observed state of one LakeSource."""
+
+    slot: str = described(
+        "How much log the server keeps for the slot, and for which table, where that is much.",
+        default="",
+        length_max=_MESSAGE_LENGTH_MAX,
     )

@@ -1,30 +1,32 @@
-"""One turn for one LakeCatalog: list its tables if that is due, keep a LakeTable for each, report.
+"""One turn for one LakeCatalog or LakeSource: list its tables if that is due, keep a LakeTable for
+each, report.
 
 1. A spec that is not valid, or names something that is missing, is reported; its LakeTables stay.
-2. The catalog, or the store, is asked like those of tables: within the share of its endpoint, and
-   not at all while that does not answer.
+2. The catalog, the store or the server is asked like those of tables: within the share of its
+   endpoint, and not at all while that does not answer.
 3. After a complete listing LakeTables are created, made to be as the policy says, and deleted. A
    deleted LakeTable leaves its table as it is. While there is no listing all of them stay, and also
-   when nothing at all is found: a catalog shows nothing to those whose rights are gone.
+   when nothing at all is found: a catalog shows nothing to those whose rights are gone. Then the
+   slot of a LakeSource moves.
 4. The status is written when it changed. Turns without a listing only count.
 
-Catalogs and tables are turns of one queue: a catalog's key has a name that no table can have.
+Owners and tables are turns of one queue: an owner's key has a name that no table can have.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TidelineError
-from tideline.iceberg.table.found_table import FoundTable
 from tideline.wording import counted
 from tideline_operator.api_objects import (
-    LAKE_CATALOGS,
     LAKE_TABLES,
     ApiRefusedError,
+    ApiResource,
     ApiUnavailableError,
     Created,
     LeadershipLostError,
@@ -37,11 +39,15 @@ from tideline_operator.controller.event_recorder import EventRecorder, TableEven
 from tideline_operator.controller.next_look import jittered
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.owned_tables import (
+    LABELS,
     Generation,
     OwnedTables,
+    Owner,
     owned_tables,
+    owner_key,
     owner_of,
 )
+from tideline_operator.controller.owner_kinds import ListedOwner, Listing, OwnerKind
 from tideline_operator.controller.status_writer import (
     StaleStatusError,
     status_content,
@@ -49,28 +55,29 @@ from tideline_operator.controller.status_writer import (
 )
 from tideline_operator.controller.table_source import TableSource, Unresolved
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.decide.catalog_plan import plan_catalog
 from tideline_operator.decide.observed import Problem
 from tideline_operator.kube import KubeApi
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.reader import Reader
-from tideline_operator.report.catalog_status import Listed, catalog_status, is_failing, is_late
-from tideline_operator.resources.catalog_status import LakeCatalogStatus
-from tideline_operator.resources.lake_catalog import LakeCatalog
-from tideline_operator.resources.parsing import parse_object, parse_stored
+from tideline_operator.report.tables_status import Listed, is_failing, is_late, tables_status
+from tideline_operator.resources.parsing import parse_stored
+from tideline_operator.resources.resolved import ResolvedTable
 
 RETRY_S = 30.0
-_MARK = "lakecatalog/"
+_KINDS = {kind.kind: kind for kind in LABELS.values()}
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of one catalog: its last complete listing, for which version of the spec,
+    """What is remembered of one owner: its last complete listing, for which version of the spec,
     and when the next is due; of its LakeTables those that were found to be as wanted."""
 
-    found: tuple[FoundTable, ...] = ()
+    owner: ListedOwner | None = None
+    listing: Listing | None = None
     listed: Listed | None = None
+    place: ResolvedTable | None = None
+    parsed: object = None
     version: object = None
     due_s: float = 0.0
     problem: Problem | None = None
@@ -78,10 +85,11 @@ class _Memory:
 
 
 @dataclass(slots=True)
-class CatalogReconciler:
-    """Takes turns for catalogs; any number of threads, one per catalog at a time."""
+class OwnerReconciler:
+    """Takes turns for what has many tables; any number of threads, one per owner at a time."""
 
     api: KubeApi
+    kinds: Sequence[OwnerKind]
     tables: ObjectCache
     source: TableSource
     reader: Reader
@@ -91,45 +99,43 @@ class CatalogReconciler:
     clock: Clock
     resync_s: float
     metrics: ControllerMetrics
-    catalogs: ObjectCache = field(default_factory=ObjectCache)
+    caches: Mapping[ApiResource, ObjectCache] = field(init=False)
     _memories: dict[Key, _Memory] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.caches = {kind.resource: ObjectCache() for kind in self.kinds}
+
     def changed(self, before: Manifest | None, after: Manifest | None) -> None:
-        """A LakeCatalog changed: the key to be queued."""
+        """An owner changed: the key to be queued, and those that it concerns."""
         item = after or before
         if item is not None and _declared(before) != _declared(after):
-            self.wake(catalog_key(*key_of(item)))
+            self._wake_all(key_of(item)[0])
 
     def table_changed(self, before: Manifest | None, after: Manifest | None) -> None:
-        """A LakeTable changed: wake the catalogs that it concerns."""
+        """A LakeTable changed: wake the owners that it concerns."""
         item = after or before
         if item is None:
             return
         namespace = key_of(item)[0]
         owner = owner_of(item)
         if _declared(before) != _declared(after):
-            for catalog in self.catalogs.all():
-                if key_of(catalog)[0] == namespace:
-                    self.wake(catalog_key(*key_of(catalog)))
+            self._wake_all(namespace)
         elif owner is not None and _health(before) != _health(after):
-            self.wake(catalog_key(namespace, owner))
+            self.wake(_key(namespace, owner))
 
     def store_changed(self, namespace: str, name: str) -> None:
-        """A LakeStore changed: wake the catalogs that name it."""
-        for catalog in self.catalogs.all():
-            spec = catalog.get("spec") or {}
-            if key_of(catalog)[0] == namespace and spec.get("storeRef") == name:
-                key = catalog_key(*key_of(catalog))
-                if (memory := self._memories.get(key)) is not None:
-                    memory.due_s = 0.0
-                self.wake(key)
+        """A LakeStore changed: wake the owners that name it."""
+        for key, owner in self._owners(namespace).items():
+            if (owner.get("spec") or {}).get("storeRef") == name:
+                self._is_due_again(_key(namespace, key))
 
     def item(self, key: Key) -> Manifest | None:
-        """The LakeCatalog of a key."""
-        return self.catalogs.get((key[0], catalog_name(key) or ""))
+        """The owner of a key."""
+        kind, name = _owner(key)
+        return self.caches[_KINDS[kind]].get((key[0], name))
 
     def reconcile(self, key: Key) -> float | None:
-        """Take a turn; seconds until the next, None when the catalog was deleted.
+        """Take a turn; seconds until the next, None when the owner was deleted.
 
         Raises StaleStatusError, ApiUnavailableError, ApiRefusedError: repeat the turn.
         """
@@ -137,7 +143,9 @@ class CatalogReconciler:
         if item is None:
             self._memories.pop(key, None)
             self.endpoints.forget(key)
-            self.metrics.forget_catalog((key[0], catalog_name(key) or ""))
+            kind, name = _owner(key)
+            self.metrics.forget_owner(kind, (key[0], name))
+            self._wake_all(key[0])
             return None
         if item["metadata"].get("deletionTimestamp"):
             # Its LakeTables are deleted with it, by Kubernetes.
@@ -149,22 +157,38 @@ class CatalogReconciler:
 
     def _take(self, key: Key, item: Manifest, memory: _Memory) -> float:
         try:
-            catalog = parse_object(LakeCatalog, item)
+            if memory.owner is None or memory.parsed != _version(item):
+                memory.owner, memory.parsed = self._kind(item).parse(item), _version(item)
         except ConfigError as error:
             memory.problem = Problem("SpecInvalid", error.message, error.exit_code, False)
             return self.resync_s
+        refusal = self._refusal(item)
+        if refusal is not None:
+            memory.problem, memory.due_s = refusal, 0.0
+            return self.resync_s
         now_s = self.clock.monotonic_s()
         is_due = now_s >= memory.due_s or memory.version != _version(item)
-        if is_due and not self._list(key, item, catalog, memory):
+        if is_due and not self._list(key, item, memory.owner, memory):
             return RETRY_S
-        if memory.listed is not None and memory.version == _version(item):
-            self._keep_tables(item, catalog, memory)
+        if memory.listing is not None and memory.version == _version(item):
+            own = self._keep_tables(item, memory.listing, memory)
+            if is_due and not self._settle(memory.owner, own, memory):
+                return RETRY_S
         return min(self.resync_s, max(0.0, memory.due_s - self.clock.monotonic_s()))
 
-    def _list(self, key: Key, item: Manifest, catalog: LakeCatalog, memory: _Memory) -> bool:
-        """List the catalog; whether that was possible."""
+    def _refusal(self, item: Manifest) -> Problem | None:
+        namespace, name = key_of(item)
+        others = (
+            other
+            for (kind, named), other in self._owners(namespace).items()
+            if kind == item["kind"] and named != name
+        )
+        return self._kind(item).refusal(item, others, self._tables(namespace))
+
+    def _list(self, key: Key, item: Manifest, owner: ListedOwner, memory: _Memory) -> bool:
+        """List its tables; whether that was possible."""
         memory.due_s = self.clock.monotonic_s() + RETRY_S
-        place = self.source.resolve_place(catalog.place())
+        place = self.source.resolve_place(owner.place)
         if isinstance(place, Unresolved):
             memory.problem = Problem(place.reason, place.message, 2, place.may_heal)
             return False
@@ -172,7 +196,7 @@ class CatalogReconciler:
             memory.due_s = 0.0  # it is woken when there is room at its endpoint
             return False
         try:
-            found = self.reader.list_place(self.source.access(place), place)
+            listing = owner.list(self.reader, self.source.access(place), place)
         except (ApiUnavailableError, ApiRefusedError, LeadershipLostError):
             raise
         except TidelineError as error:
@@ -181,26 +205,44 @@ class CatalogReconciler:
         finally:
             for waiting in self.endpoints.leave(key):
                 self.wake(waiting)
-        if not found and (owned := self._owned(item)):
+        if not listing.found and (owned := self._owned(item)):
             memory.problem = Problem("NothingFound", _nothing_found(len(owned)), 1, True)
             return False
-        plan = plan_catalog(catalog.spec, found)
         if memory.version != _version(item):
             memory.as_wanted.clear()
-        memory.found, memory.problem, memory.version = plan.wanted, None, _version(item)
-        memory.listed = Listed(self.clock.now_ms(), plan.found, plan.excluded, 0, plan.left)
-        memory.due_s = self.clock.monotonic_s() + catalog.spec.every.ms / 1000
+        memory.place, memory.listing = place, listing
+        memory.problem, memory.version = None, _version(item)
+        memory.listed = Listed(
+            self.clock.now_ms(), listing.found, listing.excluded, 0, listing.left
+        )
+        memory.due_s = self.clock.monotonic_s() + owner.every_s
         return True
 
-    def _keep_tables(self, item: Manifest, catalog: LakeCatalog, memory: _Memory) -> None:
+    def _settle(self, owner: ListedOwner, own: Mapping[str, str], memory: _Memory) -> bool:
+        """What follows a listing; whether that was possible."""
+        place = memory.place
+        assert place is not None
+        try:
+            access = replace(self.source.access(place), may_write=self.api.check_may_write)
+            owner.settle(own, partial(self.reader.advance_slot, access, place))
+        except (ApiUnavailableError, ApiRefusedError, LeadershipLostError):
+            raise
+        except TidelineError as error:
+            found = problem_of(error)
+            memory.problem = replace(found, message=f"the slot does not move: {found.message}")
+            return False
+        return True
+
+    def _keep_tables(self, item: Manifest, listing: Listing, memory: _Memory) -> Mapping[str, str]:
+        """Make the LakeTables as they are wanted; those of the owner, as in `OwnedTables`."""
         namespace = key_of(item)[0]
-        tables = [entry for entry in self.tables.all() if key_of(entry)[0] == namespace]
-        catalogs = {
-            key_of(entry)[1]: entry
-            for entry in self.catalogs.all()
-            if key_of(entry)[0] == namespace
-        }
-        wanted = owned_tables(item, catalog, memory.found, tables, catalogs, memory.as_wanted)
+        wanted = owned_tables(
+            item,
+            listing.tables,
+            self._tables(namespace),
+            self._owners(namespace),
+            memory.as_wanted,
+        )
         assert memory.listed is not None
         memory.listed = replace(memory.listed, left_to_others=wanted.left_to_others)
         for table in wanted.gone:
@@ -217,14 +259,34 @@ class CatalogReconciler:
             if isinstance(made, Created):
                 self._take_in(made.object)
         self._report_changes(item, wanted)
+        return wanted.own
+
+    def _kind(self, item: Manifest) -> OwnerKind:
+        return next(kind for kind in self.kinds if kind.resource.kind == item["kind"])
+
+    def _tables(self, namespace: str) -> list[Manifest]:
+        return [entry for entry in self.tables.all() if key_of(entry)[0] == namespace]
+
+    def _owners(self, namespace: str) -> dict[Owner, Manifest]:
+        return {
+            owner_key(entry): entry
+            for cache in self.caches.values()
+            for entry in cache.all()
+            if key_of(entry)[0] == namespace
+        }
+
+    def _wake_all(self, namespace: str) -> None:
+        for owner in self._owners(namespace):
+            self.wake(_key(namespace, owner))
+
+    def _is_due_again(self, key: Key) -> None:
+        if (memory := self._memories.get(key)) is not None:
+            memory.due_s = 0.0
+        self.wake(key)
 
     def _owned(self, item: Manifest) -> list[Manifest]:
-        namespace, name = key_of(item)
-        return [
-            table
-            for table in self.tables.all()
-            if key_of(table)[0] == namespace and owner_of(table) == name
-        ]
+        tables = self._tables(key_of(item)[0])
+        return [table for table in tables if owner_of(table) == owner_key(item)]
 
     def _take_in(self, table: Manifest) -> None:
         """The watch reports nothing new when it brings what is known."""
@@ -247,8 +309,9 @@ class CatalogReconciler:
     def _publish(self, item: Manifest, memory: _Memory) -> None:
         namespace = key_of(item)[0]
         owned = self._owned(item)
-        before = parse_stored(LakeCatalogStatus, item.get("status") or {}) or LakeCatalogStatus()
-        status = catalog_status(
+        kind = self._kind(item)
+        before = parse_stored(kind.status, item.get("status") or {}) or kind.status()
+        status = tables_status(
             before,
             memory.listed,
             owned,
@@ -256,7 +319,9 @@ class CatalogReconciler:
             generation=int(item["metadata"].get("generation") or 0),
             now_ms=self.clock.now_ms(),
         )
-        self.metrics.note_catalog(key_of(item), status)
+        if memory.owner is not None:
+            status = memory.owner.with_own(status)
+        self.metrics.note_owner(item["kind"], key_of(item), status)
         if memory.problem is not None:
             problem = memory.problem
             since = next(iter(status.conditions)).last_transition_time.ms
@@ -265,14 +330,14 @@ class CatalogReconciler:
             self.events.record(item, event)
         if status == before:
             return
-        manifest = status_manifest(LAKE_CATALOGS, item, status_content(status))
+        manifest = status_manifest(kind.resource, item, status_content(status))
         try:
-            written = self.api.apply(LAKE_CATALOGS, manifest, namespace, subresource="status")
+            written = self.api.apply(kind.resource, manifest, namespace, subresource="status")
         except ApiRefusedError as error:
             if error.status in (404, 409):
                 raise StaleStatusError(error.message) from error
             raise
-        self.catalogs.put_written(written)
+        self.caches[kind.resource].put_written(written)
 
 
 def _nothing_found(owned: int) -> str:
@@ -282,14 +347,20 @@ def _nothing_found(owned: int) -> str:
     )
 
 
-def catalog_key(namespace: str, name: str) -> Key:
-    """The key of a LakeCatalog in the queue of tables."""
-    return namespace, f"{_MARK}{name}"
+def owner_kind(key: Key) -> ApiResource | None:
+    """The kind of the owner whose key it is; None for that of a table."""
+    kind, separator, _ = key[1].partition("/")
+    return _KINDS[kind] if separator else None
 
 
-def catalog_name(key: Key) -> str | None:
-    """The name of the LakeCatalog whose key it is; None for that of a table."""
-    return key[1].removeprefix(_MARK) if key[1].startswith(_MARK) else None
+def _key(namespace: str, owner: Owner) -> Key:
+    """The key of an owner in the queue of tables."""
+    return namespace, "/".join(owner)
+
+
+def _owner(key: Key) -> Owner:
+    kind, _, name = key[1].partition("/")
+    return kind, name
 
 
 def _version(item: Manifest) -> object:
