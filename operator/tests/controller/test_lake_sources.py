@@ -167,7 +167,8 @@ def test_a_server_that_is_away_and_a_slot_that_is_taken_leave_laketables(
     case.until_condition("Listed")
     # Which of two is older is known by the second.
     time.sleep(1.1)
-    case.declare_source(postgres.slot, "other")
+    # The variable that is the default is the same one.
+    case.declare_source(postgres.slot, "other", connectionVariable="POSTGRES_URI")
     taken = case.until_condition("SlotTaken", "other")
     assert f"{postgres.slot} is LakeSource shop's: give it another one" in taken["message"]
     assert case.owned("other") == {}

@@ -137,7 +137,6 @@ class Controller:
             deadline_s=settings.deletion_deadline_s,
             last_resolved=self._sessions.resolved,
         )
-        self._positions = SlotPositions()
         self._owner_turns = self._make_owner_turns(api)
         self._failures = self._make_failures(api)
         self._store_watch = self._make_store_watch(api)
@@ -177,6 +176,7 @@ class Controller:
         )
 
     def _make_owner_turns(self, api: KubeApi) -> OwnerReconciler:
+        self._positions = SlotPositions()
         return OwnerReconciler(
             api,
             (CatalogKind(), SourceKind(self._positions)),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
+from tideline.ingest.sources.postgres.credentials import CONNECTION
 from tideline.ingest.sources.postgres.look import describe_kept
 from tideline.ingest.sources.postgres.shared_slot import SlotLook, floor_of
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_SOURCES, ApiResource, Manifest
@@ -214,8 +215,9 @@ class _ListedSource:
         held = [table for table in look.tables if table.full_name in own]
         floor = floor_of(held, {name: self._before.get(uid) for name, uid in own.items()})
         kept = describe_kept(slot, look.slot)
-        if kept is not None:
-            self._kept = kept if floor is None else f"{kept}, for {floor.holder}"
+        self._kept = kept or ""
+        if kept is not None and floor is not None:
+            self._kept += f", for {floor.holder}"
         if floor is not None and floor.lsn is not None and floor.lsn > look.slot.confirmed:
             advance(floor.lsn)
 
@@ -227,7 +229,7 @@ class _ListedSource:
 def _slot_of(postgres: Mapping[str, Any]) -> tuple[object, ...]:
     """A slot by the server that has it, as a spec names both."""
     credentials = postgres.get("credentials") or {}
-    variable = postgres.get("connectionVariable")
+    variable = postgres.get("connectionVariable") or CONNECTION
     return postgres.get("slot"), variable, credentials.get("secretName")
 
 

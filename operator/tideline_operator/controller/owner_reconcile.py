@@ -106,9 +106,10 @@ class OwnerReconciler:
         self.caches = {kind.resource: ObjectCache() for kind in self.kinds}
 
     def changed(self, before: Manifest | None, after: Manifest | None) -> None:
-        """An owner changed: the key to be queued, and those that it concerns."""
+        """An owner changed: it takes a turn, as do those that it may keep from tables or a slot."""
         item = after or before
         if item is not None and _declared(before) != _declared(after):
+            self.wake(_key(key_of(item)[0], owner_key(item)))
             self._wake_all(key_of(item)[0])
 
     def table_changed(self, before: Manifest | None, after: Manifest | None) -> None:
@@ -125,9 +126,12 @@ class OwnerReconciler:
 
     def store_changed(self, namespace: str, name: str) -> None:
         """A LakeStore changed: wake the owners that name it."""
-        for key, owner in self._owners(namespace).items():
-            if (owner.get("spec") or {}).get("storeRef") == name:
-                self._is_due_again(_key(namespace, key))
+        for owner, item in self._owners(namespace).items():
+            if (item.get("spec") or {}).get("storeRef") == name:
+                key = _key(namespace, owner)
+                if (memory := self._memories.get(key)) is not None:
+                    memory.due_s = 0.0
+                self.wake(key)
 
     def item(self, key: Key) -> Manifest | None:
         """The owner of a key."""
@@ -145,7 +149,6 @@ class OwnerReconciler:
             self.endpoints.forget(key)
             kind, name = _owner(key)
             self.metrics.forget_owner(kind, (key[0], name))
-            self._wake_all(key[0])
             return None
         if item["metadata"].get("deletionTimestamp"):
             # Its LakeTables are deleted with it, by Kubernetes.
@@ -278,11 +281,6 @@ class OwnerReconciler:
     def _wake_all(self, namespace: str) -> None:
         for owner in self._owners(namespace):
             self.wake(_key(namespace, owner))
-
-    def _is_due_again(self, key: Key) -> None:
-        if (memory := self._memories.get(key)) is not None:
-            memory.due_s = 0.0
-        self.wake(key)
 
     def _owned(self, item: Manifest) -> list[Manifest]:
         tables = self._tables(key_of(item)[0])

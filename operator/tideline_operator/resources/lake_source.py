@@ -22,12 +22,10 @@ from tideline_operator.resources.pod_template import POD_TEMPLATE
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
-from tideline_operator.resources.sources.source import (
+from tideline_operator.resources.sources.source import IDENTIFIER, Source, SourceFormat
+from tideline_operator.resources.sources.source_credentials import (
     FROM_SECRET_RULE,
-    IDENTIFIER,
-    Source,
     SourceCredentials,
-    SourceFormat,
     secret_fault,
 )
 from tideline_operator.resources.table_rules import STORE_RULE, store_fault

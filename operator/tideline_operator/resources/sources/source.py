@@ -30,6 +30,11 @@ from tideline_operator.resources.field import CelRule, described, json_name, no_
 from tideline_operator.resources.schedule import Duration
 from tideline_operator.resources.sources.column import SourceColumnSpec
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
+from tideline_operator.resources.sources.source_credentials import (
+    FROM_SECRET_RULE,
+    SourceCredentials,
+    secret_fault,
+)
 from tideline_operator.resources.sources.topic_faults import (
     DELETES_OF_TABLES,
     FOR_EVENTS,
@@ -67,14 +72,6 @@ _FOR_TABLES = "is required for postgres, and only for it"
 _FOR_NAMED = (
     "is required for postgres, and with value: maxwell-json or canal-json as database.table; only "
     "for them"
-)
-_PREFIX = "POSTGRES_"
-_FROM_SECRET = f"begins with {_PREFIX} where it is a key of a Secret"
-FROM_SECRET_RULE = CelRule(
-    "!has(self.credentials) || !has(self.connectionVariable) || "
-    f"self.connectionVariable.startsWith('{_PREFIX}')",
-    _FROM_SECRET,
-    field="connectionVariable",
 )
 IDENTIFIER: Mapping[str, Any] = {
     "pattern": r"[a-z_][a-z0-9_]*",
@@ -126,27 +123,6 @@ class SourceFormat(Enum):
             "kafka and postgres": _OF_STREAMS,
         }
         return {name: owner for owner, names in owners.items() for name in names if name not in own}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceCredentials:
-    """Where the credentials for brokers, or for a server of Postgres, are."""
-
-    secret_name: str = described(
-        f"Secret in the same namespace with any of the keys {', '.join(SECRET_KEYS)} for kafka; "
-        f"for postgres {', '.join(secret_keys(CONNECTION))}, the first one named as "
-        "connectionVariable says. CA, CERTIFICATE and KEY are PEM texts. `tideline run` reads the "
-        "environment variables of those names instead.",
-        length_max=253,
-    )
-
-
-def secret_fault(
-    credentials: SourceCredentials | None, connection_variable: str | None
-) -> Iterator[tuple[str, str]]:
-    """What FROM_SECRET_RULE refuses."""
-    if credentials is not None and not (connection_variable or _PREFIX).startswith(_PREFIX):
-        yield "connectionVariable", _FROM_SECRET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
