@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import tideline
 from tideline.cli.main import run
 from tideline.erasure import iceberg_rows
 from tideline.erasure.iceberg_rows import IcebergErasure, erase_iceberg_rows
@@ -199,6 +200,25 @@ def test_another_writer_in_between_has_it_planned_again(
     done = erase(spark, table, proves=True)
     assert done.is_complete
     assert 20 in numbers_on_disk(table)
+
+
+def test_an_interrupt_behind_the_commit_leaves_its_files(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = exchange_files.commit_exchange
+
+    def interrupted(*given: Any) -> None:
+        commit(*given)
+        raise KeyboardInterrupt
+
+    table = worn()
+    monkeypatch.setattr(iceberg_rows, "commit_exchange", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        erase(spark, table)
+    listed = {path for path in referenced(table.model) if path.endswith(".parquet")}
+    assert listed and listed <= stored(table.model)
+    rows = tideline.open_iceberg(table.model.location.uri).to_arrow()
+    assert 7 not in rows.column(0).to_pylist()
 
 
 def test_what_is_in_the_way_is_named(spark: SparkSession) -> None:

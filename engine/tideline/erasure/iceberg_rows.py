@@ -26,7 +26,7 @@ import pyarrow as pa
 from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
 from tideline.erasure.report import NOT_REACHED_ICEBERG, Proof
-from tideline.errors import ConflictError
+from tideline.errors import ConflictError, TidelineError
 from tideline.formats.gathered_rows import gathered
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
 from tideline.iceberg.commit.manifest_filter import has_old_bounds
@@ -206,16 +206,21 @@ def _exchange(
     try:
         for number, task in enumerate(found.tasks):
             written += _written(spark, table, condition, task, number)
-        removed = tuple(task.data_file for task in found.tasks)
-        exchange = ExchangeFiles(
-            metadata.current_snapshot_id,
-            tuple(written),
-            removed,
-            is_rearrangement=not removed,
-            drops_old_bounds=True,
-        )
-        outcome = commit_exchange(table.operations, exchange)
     except BaseException:
+        remove_quietly(io, (file.file_path for file in written))
+        raise
+    removed = tuple(task.data_file for task in found.tasks)
+    exchange = ExchangeFiles(
+        metadata.current_snapshot_id,
+        tuple(written),
+        removed,
+        is_rearrangement=not removed,
+        drops_old_bounds=True,
+    )
+    try:
+        outcome = commit_exchange(table.operations, exchange)
+    except TidelineError:
+        # After anything else, such as an interrupt, the files may be the table's.
         remove_quietly(io, (file.file_path for file in written))
         raise
     if isinstance(outcome, Unknown):
