@@ -18,7 +18,7 @@ import tideline
 from tideline.errors import ConfigError, InvalidDataError, TidelineError
 from tideline.iceberg.metadata.metadata_update import AssertTableUuid, SetSnapshotRef
 from tideline.iceberg.metadata.snapshot import SnapshotRef
-from tideline.iceberg.table.new_table import FORMAT_VERSIONS
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
 from tideline.iceberg.table.table_operations import Committed
 from tideline.iceberg_lake_table import IcebergLakeTable
 

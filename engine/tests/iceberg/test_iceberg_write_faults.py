@@ -11,8 +11,8 @@ import pytest
 
 import tideline
 from tideline.errors import StorageUnavailableError, UnknownOutcomeError
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
 from tideline.iceberg.table.file_system_table import FileSystemTable
-from tideline.iceberg.table.new_table import FORMAT_VERSIONS
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.storage.location import StoreLocation

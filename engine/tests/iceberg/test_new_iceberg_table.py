@@ -10,7 +10,7 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, TableExistsError, TidelineError
-from tideline.iceberg.table.new_table import FORMAT_VERSIONS
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
 
 COLUMNS = pa.schema(
     [

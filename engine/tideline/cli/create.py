@@ -25,7 +25,7 @@ from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIO
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH, KeyGeneratorKind, TableType
-from tideline.iceberg.table.new_table import FORMAT_VERSIONS
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation

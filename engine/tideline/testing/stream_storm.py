@@ -276,7 +276,7 @@ class StormFigures:
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.kills} kills, {self.commits} commits, {self.in_doubt} in doubt, "
-            f"{self.raced} overtaken, {self.copies} copies begun, {self.copies_whole} ended, "
+            f"{self.raced} overtaken, {self.copies} copies started, {self.copies_whole} ended, "
             f"{self.rows} rows, 0 lost, 0 doubled, "
             f"{self.passed_over} passed over as declared"
         )

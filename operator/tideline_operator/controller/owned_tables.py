@@ -92,7 +92,7 @@ def owned_tables(
     taken: set[Place] = set()
     names: set[str] = set()
     doubled: list[Manifest] = []
-    for table in sorted(tables, key=age):
+    for table in sorted(tables, key=_age):
         place, owner = place_of(table.get("spec") or {}), owner_of(table)
         names.add(str(table["metadata"]["name"]))
         if owner == owner_key(item):
@@ -144,8 +144,7 @@ def place_of(spec: Mapping[str, Any]) -> Place:
     return "folder", f"s3://{path}" if separator and scheme == "s3a" else location
 
 
-def age(table: Manifest) -> tuple[str, str]:
-    """What sorts the older before the younger."""
+def _age(table: Manifest) -> tuple[str, str]:
     metadata = table["metadata"]
     return str(metadata.get("creationTimestamp", "")), str(metadata["name"])
 
@@ -157,7 +156,7 @@ def _generation(table: Manifest) -> Generation:
 
 def is_older(other: Manifest | None, item: Manifest) -> bool:
     """Whether there is another one, which is older."""
-    return other is not None and age(other) < age(item)
+    return other is not None and _age(other) < _age(item)
 
 
 def _as_wanted(item: Manifest, known: Manifest, spec: LakeTableSpec) -> Manifest | None:

@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from tideline.ingest.sources.postgres.credentials import CONNECTION
-from tideline.ingest.sources.postgres.look import describe_kept
-from tideline.ingest.sources.postgres.shared_slot import SlotLook, floor_of
+from tideline.ingest.sources.postgres.shared_slot import SlotLook, describe_held, floor_of
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_SOURCES, ApiResource, Manifest
 from tideline_operator.controller.owned_tables import (
     WantedTable,
-    age,
+    is_older,
     owner_key,
     owner_of,
 )
@@ -131,7 +130,7 @@ class SourceKind:
         slot = _slot_of((item.get("spec") or {}).get("postgres") or {})
         for other in others:
             theirs = _slot_of((other.get("spec") or {}).get("postgres") or {})
-            if theirs == slot and age(other) < age(item):
+            if theirs == slot and is_older(other, item):
                 return _slot_taken(slot, other)
         for table in tables:
             is_of_people = owner_of(table) is None
@@ -214,10 +213,7 @@ class _ListedSource:
             return
         held = [table for table in look.tables if table.full_name in own]
         floor = floor_of(held, {name: self._before.get(uid) for name, uid in own.items()})
-        kept = describe_kept(slot, look.slot)
-        self._kept = kept or ""
-        if kept is not None and floor is not None:
-            self._kept += f", for {floor.holder}"
+        self._kept = describe_held(slot, look.slot, floor) or ""
         if floor is not None and floor.lsn is not None and floor.lsn > look.slot.confirmed:
             advance(floor.lsn)
 

@@ -13,7 +13,7 @@ from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.object_cache import key_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import Observed
-from tideline_operator.resources.lake_source import INGEST
+from tideline_operator.decide.source_plan import position_of
 
 Positions = Mapping[str, PostgresPosition | None]
 """By the uid of a LakeTable; None where the table has no commit."""
@@ -24,18 +24,16 @@ class SlotPositions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Key, tuple[str, PostgresPosition | None]] = {}
+        self._known: dict[Key, tuple[str, PostgresPosition]] = {}
 
     def note(self, item: Manifest, observed: Observed) -> None:
         """What a look at the table of a LakeTable found."""
         if observed.problem is not None:
             return
-        table = observed.table
-        found = None if table is None else table.checkpoints.get(INGEST)
-        position = None if found is None else found.position
+        position = None if observed.table is None else position_of(observed.table.checkpoints)
         uid = str(item["metadata"]["uid"])
         with self._lock:
-            if isinstance(position, PostgresPosition):
+            if position is not None:
                 self._known[key_of(item)] = uid, position
             else:
                 self._known.pop(key_of(item), None)

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.shared_slot import SlotTable
 from tideline_operator.decide.catalog_plan import is_chosen, name_apart
-from tideline_operator.resources.lake_source import LakeSource, PostgresTables
+from tideline_operator.resources.lake_source import INGEST, LakeSource, PostgresTables
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_PLAIN = "its name has other characters than letters, digits, _ and -"
@@ -22,6 +24,13 @@ class SourcePlan:
 
     wanted: tuple[SlotTable, ...]
     left: Mapping[str, str]
+
+
+def position_of(checkpoints: Mapping[str, Checkpoint]) -> PostgresPosition | None:
+    """How far a table of a LakeSource has read; None where it has read nothing."""
+    found = checkpoints.get(INGEST)
+    position = None if found is None else found.position
+    return position if isinstance(position, PostgresPosition) else None
 
 
 def plan_source(spec: PostgresTables, found: Iterable[SlotTable]) -> SourcePlan:

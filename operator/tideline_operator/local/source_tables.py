@@ -15,15 +15,18 @@ from dataclasses import dataclass, field
 
 from tideline.errors import TidelineError
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.postgres.look import describe_kept
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.server import advance_slot
-from tideline.ingest.sources.postgres.shared_slot import SlotLook, SlotTable, floor_of
+from tideline.ingest.sources.postgres.shared_slot import (
+    SlotLook,
+    SlotTable,
+    describe_held,
+    floor_of,
+)
 from tideline.ingest.sources.postgres.slot_tables import look_at_slot
 from tideline.wording import counted
-from tideline_operator.decide.source_plan import SourcePlan, plan_source, table_name
+from tideline_operator.decide.source_plan import SourcePlan, plan_source, position_of, table_name
 from tideline_operator.local.table_looks import RETRY_MS, Known, Looks, Note
-from tideline_operator.resources.lake_source import INGEST
 from tideline_operator.resources.resolved import ResolvedSource, ResolvedTable
 
 _MOVE_EVERY_MS = 1_000
@@ -67,9 +70,7 @@ class SourceTables(Looks[_Known]):
         self, table: ResolvedTable, checkpoints: Mapping[str, Checkpoint] | None
     ) -> None:
         """How far a table has read, as it was just seen; None where there is no table."""
-        found = None if checkpoints is None else checkpoints.get(INGEST)
-        position = None if found is None else found.position
-        self._positions[table.name] = position if isinstance(position, PostgresPosition) else None
+        self._positions[table.name] = position_of(checkpoints or {})
 
     def move_slots(
         self, sources: Iterable[ResolvedSource], note: Note, *, is_idle: bool = True
@@ -127,10 +128,9 @@ class SourceTables(Looks[_Known]):
                 f"{table.location.uri} stays as it is"
             )
         lines = (f"{counted(len(known.tables), 'table')}", *_left(plan, known))
-        kept = None if look.slot is None else describe_kept(spec.postgres.slot, look.slot)
-        if kept is not None:
-            floor = floor_of(_holding(source, known, look), self._positions_of(known))
-            lines += (kept if floor is None else f"{kept}, for {floor.holder}",)
+        floor = floor_of(_holding(source, known, look), self._positions_of(known))
+        held = describe_held(spec.postgres.slot, look.slot, floor)
+        lines += () if held is None else (held,)
         known.noted = _noted(known, note, source, lines)
 
     def _take(

@@ -13,7 +13,6 @@ After Unknown they must stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tideline.clock import Clock, SystemClock
@@ -28,7 +27,6 @@ from tideline.iceberg.commit.snapshot_producer import (
     new_snapshot_id,
 )
 from tideline.iceberg.commit.validation import find_conflict
-from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.table_operations import CommitOutcome, Conflicted, TableOperations
@@ -96,13 +94,8 @@ def _check_fits(rewrite: RewriteFiles, metadata: TableMetadata) -> None:
     ref = metadata.refs.get(rewrite.branch)
     if ref is not None and ref.type != "branch":
         raise ConfigError("snapshots go on branches, and this is a tag", value=rewrite.branch)
-    check_delete_files((added.file for added in rewrite.added_deletes), metadata)
-
-
-def check_delete_files(files: Iterable[DataFile], metadata: TableMetadata) -> None:
-    """Raise InvalidDataError for new delete files that the table's version has no place for."""
-    version = metadata.format_version
-    for file in files:
+    for added in rewrite.added_deletes:
+        file, version = added.file, metadata.format_version
         is_position_file = file.content.name == "POSITION_DELETES" and not file.is_deletion_vector
         if version == 1 or (version == 2 and file.is_deletion_vector):
             message = f"format version {version} has no such delete files"

@@ -6,7 +6,6 @@ Source: Iceberg's specification, "Schema Evolution", and what Iceberg's `UpdateS
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +31,7 @@ from tideline.iceberg.metadata.field_type import (
     FieldType,
     NestedField,
     is_unknown,
+    kind_word,
     parts_of,
     walk,
 )
@@ -397,18 +397,13 @@ def _default(draft: Draft, kind: FieldType, value: Any, column: str) -> Any:
 
 def _text(kind: FieldType) -> str:
     """A type as `type_text` reads it back."""
-    return "".join(_words(kind))
-
-
-def _words(kind: FieldType) -> Iterator[str]:
     inside = parts_of(kind)
     if not inside:
-        yield str(kind)
-        return
-    name = type(kind).__name__.removesuffix("Type").lower()
+        return str(kind)
+    name = kind_word(kind)
     parts = []
     for field in inside:
         own = _text(field.type)
         required = " not null" if field.required else ""
         parts.append(f"{field.name}: {own}{required}" if name == "struct" else own)
-    yield f"{name}<{', '.join(parts)}>"
+    return f"{name}<{', '.join(parts)}>"

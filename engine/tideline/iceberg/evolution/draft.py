@@ -117,9 +117,9 @@ class Draft:
             yield UpgradeFormatVersion(self.format_version)
 
     def _schema(self) -> Iterator[MetadataUpdate]:
-        if _says(self.schema) == _says(self.base.schema()):
+        if self.schema.has_columns_of(self.base.schema()):
             return
-        known = [schema for schema in self.base.schemas if _says(schema) == _says(self.schema)]
+        known = [schema for schema in self.base.schemas if schema.has_columns_of(self.schema)]
         if known:
             yield SetCurrentSchema(known[0].schema_id)
             return
@@ -169,10 +169,6 @@ class Draft:
     def _changed_refs(self) -> list[str]:
         names = [*self.base.refs, *(name for name in self.refs if name not in self.base.refs)]
         return [name for name in names if self.refs.get(name) != self.base.refs.get(name)]
-
-
-def _says(schema: Schema) -> tuple[object, ...]:
-    return schema.fields, frozenset(schema.identifier_field_ids)
 
 
 def _files(known: tuple[PartitionField, ...], wanted: tuple[PartitionField, ...]) -> bool:

@@ -21,7 +21,6 @@ from tideline.iceberg.services.rewrite_data_files.sort_terms import SortTerm, pa
 
 _TIMES = ("year", "month", "day", "hour")
 _VOID = Transform("void")
-_SHORT = {"truncate": "trunc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def _resolved(draft: Draft, term: SortTerm) -> tuple[int, Transform]:
     what = f"{term.transform} of {term.column}"
     place = place_of(draft, term.column, what)
     transform = Transform.parse(term.transform)
-    if transform.name in ("bucket", "truncate") and not transform.width:
+    if transform.lacks_width:
         message = f"{transform.name} takes a number: {transform.name}(16, {term.column})"
         raise ConfigError(message, table=draft.table, value=term.column)
     if not transform.is_known:
@@ -165,7 +164,7 @@ def _field_name(draft: Draft, source_id: int, transform: Transform) -> str:
         case "void":
             return f"{column}_null"
         case "bucket" | "truncate":
-            return f"{column}_{_SHORT.get(transform.name, transform.name)}_{transform.width}"
+            return f"{column}_{transform.short_name}_{transform.width}"
     return f"{column}_{transform.name}"
 
 

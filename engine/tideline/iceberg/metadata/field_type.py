@@ -194,6 +194,12 @@ def field_json(field: NestedField) -> dict[str, Any]:
     return document
 
 
+def kind_word(kind: FieldType) -> str:
+    """What a type is in one word or so: of a struct, list or map not what is in it."""
+    nested = isinstance(kind, StructType | ListType | MapType)
+    return type(kind).__name__.removesuffix("Type").lower() if nested else str(kind)
+
+
 def parts_of(type_: FieldType) -> tuple[NestedField, ...]:
     """The fields directly inside a type; none for a primitive."""
     if isinstance(type_, StructType):

@@ -13,11 +13,14 @@ from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.sort_order import SortOrder
-from tideline.iceberg.metadata.table_metadata import SnapshotLogEntry, TableMetadata
+from tideline.iceberg.metadata.table_metadata import (
+    LINEAGE_SINCE,
+    SnapshotLogEntry,
+    TableMetadata,
+)
 
 LAST_ADDED = -1
 """The schema, spec or sort order that the same commit adds, whatever id a catalog gives it."""
-_LINEAGE_SINCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +325,7 @@ def _upgraded(metadata: TableMetadata, version: int) -> TableMetadata:
     old = {"schema", "partition-spec"} if version > 1 else set()
     document = {name: item for name, item in metadata.document.items() if name not in old}
     next_row_id = metadata.next_row_id
-    if version >= _LINEAGE_SINCE and next_row_id is None:
+    if version >= LINEAGE_SINCE and next_row_id is None:
         next_row_id = 0
     return replace(metadata, format_version=version, next_row_id=next_row_id, document=document)
 

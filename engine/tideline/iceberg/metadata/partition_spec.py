@@ -70,6 +70,16 @@ class Transform:
             return source
         return DATE if self.name == "day" else INT
 
+    @property
+    def lacks_width(self) -> bool:
+        """Whether it is one that takes a number, and has none but 0."""
+        return self.name in ("bucket", "truncate") and not self.width
+
+    @property
+    def short_name(self) -> str:
+        """What names of partition fields have of it."""
+        return "trunc" if self.name == "truncate" else self.name
+
     def takes(self, source: FieldType) -> bool:
         """Whether a column of type `source` has values of it (spec, "Partition Transforms")."""
         if isinstance(source, StructType | ListType | MapType) or not self.is_known:

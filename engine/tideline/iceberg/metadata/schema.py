@@ -45,6 +45,12 @@ class Schema:
             document["identifier-field-ids"] = list(self.identifier_field_ids)
         return document | {"fields": [field_json(field) for field in self.fields]}
 
+    def has_columns_of(self, other: Schema) -> bool:
+        """Whether both have the same columns, identified alike, whatever their ids as schemas."""
+        return self.fields == other.fields and set(self.identifier_field_ids) == set(
+            other.identifier_field_ids
+        )
+
     @property
     def struct(self) -> StructType:
         """The columns as one struct."""

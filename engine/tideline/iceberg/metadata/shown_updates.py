@@ -53,8 +53,7 @@ def _holds(metadata: TableMetadata, update: MetadataUpdate) -> bool:
         case RemoveSnapshots(snapshot_ids):
             return all(metadata.snapshot(number) is None for number in snapshot_ids)
         case AddSchema(schema):
-            wanted = (schema.fields, set(schema.identifier_field_ids))
-            return any((s.fields, set(s.identifier_field_ids)) == wanted for s in metadata.schemas)
+            return any(listed.has_columns_of(schema) for listed in metadata.schemas)
         case AddPartitionSpec(spec):
             return any(listed.fields == spec.fields for listed in metadata.partition_specs)
         case AddSortOrder(order):

@@ -26,6 +26,8 @@ from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.sort_order import SortOrder
 
 FORMAT_VERSIONS = (1, 2, 3)
+LINEAGE_SINCE = 3
+"""The version whose rows have a lineage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tideline.iceberg.metadata.field_type import (
     MapType,
     NestedField,
     StructType,
+    kind_word,
 )
 
 
@@ -160,9 +161,8 @@ def _value(column: Any, wanted: pa.DataType, kind: FieldType, name: str) -> pa.A
 
 
 def _misfit(name: str, found: pa.DataType, wanted: FieldType) -> InvalidDataError:
-    kind = type(wanted).__name__.removesuffix("Type").lower()
-    word = kind if isinstance(wanted, StructType | ListType | MapType) else str(wanted)
-    return InvalidDataError(f"the column {name} is {word} in the table, not {found}", value=name)
+    message = f"the column {name} is {kind_word(wanted)} in the table, not {found}"
+    return InvalidDataError(message, value=name)
 
 
 def _is_list(kind: pa.DataType) -> bool:

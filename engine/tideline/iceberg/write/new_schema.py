@@ -21,6 +21,7 @@ from tideline.iceberg.metadata.field_type import (
     NestedField,
     Primitive,
     StructType,
+    kind_word,
 )
 from tideline.iceberg.metadata.schema import Schema
 
@@ -57,7 +58,9 @@ def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool)
         if found is None:
             raise ConfigError("the key names no column of the schema", value=name)
         if not isinstance(found.type, Primitive | Decimal | Fixed) or str(found.type) in _NO_KEY:
-            raise ConfigError(f"a column of type {_word(found.type)} identifies no row", value=name)
+            raise ConfigError(
+                f"a column of type {kind_word(found.type)} identifies no row", value=name
+            )
     kept = tuple(_required(field) if field.name in key else field for field in fields)
     return Schema(0, kept, tuple(by_name[name].field_id for name in key))
 
@@ -123,8 +126,3 @@ def _word_of(kind: pa.DataType) -> str | None:
 
 def _required(field: NestedField) -> NestedField:
     return NestedField(field.field_id, field.name, field.type, True)
-
-
-def _word(kind: FieldType) -> str:
-    nested = isinstance(kind, StructType | ListType | MapType)
-    return type(kind).__name__.removesuffix("Type").lower() if nested else str(kind)

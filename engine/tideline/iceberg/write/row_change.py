@@ -1,10 +1,8 @@
-"""The commit of a write: files with new rows come, files or rows of older ones go.
+"""The commit of a write: files with new rows come.
 
 1. Another attempt, of this process or of one that died, may have committed the same write: its
    token is found in a snapshot of the table, and nothing is done.
-2. What was read for the write must still hold (row_conflicts.py).
-3. Files that go must still belong to the branch (rewritten_manifests.py).
-4. All of it is looked at again on whatever the table has become when another writer was first
+2. That is looked at again on whatever the table has become when another writer was first
    (snapshot_producer.py).
 """
 
@@ -12,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
 from tideline.iceberg.commit.replacement import AddedDelete
-from tideline.iceberg.commit.rewrite_files import check_delete_files
 from tideline.iceberg.commit.rewritten_manifests import ManifestRewrite, MissingFiles
 from tideline.iceberg.commit.snapshot_producer import (
     SnapshotContent,
@@ -37,26 +35,15 @@ from tideline.iceberg.write.write_settings import WriteSettings
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Files that come and go, and what becomes of rows by that."""
+    """Files that come, and what becomes of rows by that. New rows are younger than all deletes."""
 
     counts: RowCounts
     added_data: tuple[DataFile, ...] = ()
-    removed_data: tuple[DataFile, ...] = ()
-    removed_deletes: tuple[DataFile, ...] = ()
-    added_deletes: tuple[AddedDelete, ...] = ()
     summary_extra: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def sequence_number(self) -> None:
-        """New rows are younger than all deletes."""
-        return None
-
-    @property
-    def operation(self) -> str:
-        """As Iceberg names what such a commit does."""
-        if not self.removed_data and not self.added_deletes:
-            return "append"
-        return "overwrite" if self.added_data or self.added_deletes else "delete"
+    removed_data: ClassVar[tuple[DataFile, ...]] = ()
+    removed_deletes: ClassVar[tuple[DataFile, ...]] = ()
+    added_deletes: ClassVar[tuple[AddedDelete, ...]] = ()
+    sequence_number: ClassVar[int | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,7 @@ class _Attempts:
 
     @property
     def operation(self) -> str:
-        return self.change.operation
+        return "append"
 
     @property
     def branch(self) -> str:
@@ -130,12 +117,10 @@ class _Attempts:
         if self.earlier is not None:
             return Conflicted("an earlier write with the same token took place")
         head = branch_head(metadata, self.branch)
-        check_delete_files((added.file for added in self.change.added_deletes), metadata)
         if self.manifests is None:
             policy = MergePolicy.of(self.settings.properties)
             self.manifests = ManifestRewrite(self.io, self.writer, self.change, policy)
         written_as = replace(metadata, properties=self.settings.properties)
         content = self.manifests.apply(written_as, head)
-        if isinstance(content, MissingFiles):
-            return Conflicted(f"files to be replaced are gone: {content.locations[0]}")
+        assert not isinstance(content, MissingFiles), "no file is to be replaced"
         return content

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -17,14 +16,16 @@ from tideline.iceberg.metadata.partition_spec import (
 )
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortField, SortOrder
-from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import (
+    FORMAT_VERSIONS,
+    LINEAGE_SINCE,
+    TableMetadata,
+)
 from tideline.iceberg.services.rewrite_data_files.ordering import sort_field
 from tideline.iceberg.services.rewrite_data_files.sort_terms import parse_sort_order
-from tideline.iceberg.table.new_table import FORMAT_VERSIONS, LINEAGE_SINCE, new_metadata
+from tideline.iceberg.table.new_table import new_metadata
 from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_settings import WriteSettings
-
-_SUFFIXES = MappingProxyType({"bucket": "bucket", "truncate": "trunc"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _check_source(transform: Transform, schema: Schema, source_id: int, table: s
     if not transform.takes(source.type):
         message = f"{transform} is not taken of a column of type {source.type}"
         raise ConfigError(message, table=table, value=source.name)
-    if transform.name in _SUFFIXES and not transform.width:
+    if transform.lacks_width:
         message = f"{transform.name} takes a number, as in {transform.name}(16, {source.name})"
         raise ConfigError(message, table=table, value=source.name)
 
@@ -106,4 +107,4 @@ def _name(schema: Schema, found: SortField) -> str:
     transform = found.transform
     if transform.name == "identity":
         return column
-    return f"{column}_{_SUFFIXES.get(transform.name, transform.name)}"
+    return f"{column}_{transform.short_name}"

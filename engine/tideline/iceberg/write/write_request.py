@@ -28,8 +28,7 @@ class RowCounts:
     @classmethod
     def of(cls, snapshot: Snapshot) -> RowCounts:
         """As the snapshot of a write says."""
-        found = (snapshot.summary.get(f"{_ROWS_KEY}{name}", "0") for name in cls.__slots__)
-        return cls(*(int(text) if text.isdecimal() else 0 for text in found))
+        return cls(*(_number(snapshot, f"{_ROWS_KEY}{name}") for name in cls.__slots__))
 
     def summary(self) -> dict[str, str]:
         """The part of a snapshot's summary that `of` reads."""
@@ -119,5 +118,9 @@ class IcebergWritten:
 
     def count(self, name: str) -> int:
         """A number of the snapshot's summary."""
-        text = self.snapshot.summary.get(name, "0")
-        return int(text) if text.isdecimal() else 0
+        return _number(self.snapshot, name)
+
+
+def _number(snapshot: Snapshot, name: str) -> int:
+    text = snapshot.summary.get(name, "0")
+    return int(text) if text.isdecimal() else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 from tideline.errors import ConfigError, UnsupportedTableError
@@ -16,7 +15,6 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.metadata.table_property import whole_property
 
 TARGET_SIZE = "write.target-file-size-bytes"
-UPSERT_ENABLED = "write.upsert.enabled"
 _TARGET_BYTES = 512 * 1024 * 1024
 _OPTIONS = frozenset(
     {
@@ -53,14 +51,6 @@ _ALLOWED = MappingProxyType(
 _ENCRYPTION = "encryption.key-id"
 
 
-class Isolation(StrEnum):
-    """What a change that read rows does when another writer was faster."""
-
-    SERIALIZABLE = "serializable"
-    """Rows that came in meanwhile and match are a conflict as well."""
-    SNAPSHOT = "snapshot"
-
-
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
     """What holds for one write; `properties` are the table's with the options of the write."""
@@ -82,11 +72,6 @@ class WriteSettings:
         for name, allowed in _ALLOWED.items():
             one_of(properties, name, allowed)
         return cls(properties, whole_property(properties, TARGET_SIZE, _TARGET_BYTES, least=1))
-
-    @property
-    def upserts(self) -> bool:
-        """Whether rows replace those of the same key unless a write says otherwise."""
-        return self.properties.get(UPSERT_ENABLED, "").lower() == "true"
 
 
 def one_of(properties: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:

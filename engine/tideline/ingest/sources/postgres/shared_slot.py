@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tideline.ingest.sources.postgres.look import Slot
+from tideline.ingest.sources.postgres.look import Slot, describe_kept
 from tideline.ingest.sources.postgres.position import Origin, PostgresPosition
 
 
@@ -78,3 +78,9 @@ def floor_of(
         if least is None or least.lsn is None or position.lsn < least.lsn:
             least = Floor(position.lsn, table.full_name)
     return least
+
+
+def describe_held(name: str, slot: Slot | None, floor: Floor | None) -> str | None:
+    """How much log the server keeps for a slot, where that is much, and for which table."""
+    kept = None if slot is None else describe_kept(name, slot)
+    return kept if kept is None or floor is None else f"{kept}, for {floor.holder}"
