@@ -186,7 +186,7 @@ def test_the_chart_names_images_by_digest_and_says_what_artifact_hub_shows(
         digests.reference("engine"),
     ]
     kinds = {item["kind"] for item in yaml.safe_load(annotations["artifacthub.io/crds"])}
-    assert kinds == {"LakeTable", "LakeStore", "LakeCatalog"}
+    assert kinds == {"LakeTable", "LakeStore", "LakeCatalog", "LakeSource"}
     listed = yaml.safe_load(annotations["artifacthub.io/changes"])
     assert listed
     allowed = {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -346,4 +346,4 @@ def test_a_bundle_has_what_the_chart_has(digests: ImageDigests, tmp_path: Path) 
         if key[0] in ("ClusterRole", "CustomResourceDefinition"):
             assert key == ("ClusterRole", "tideline-operator") or beside[key] == item
     owned = service["spec"]["customresourcedefinitions"]["owned"]
-    assert {item["kind"] for item in owned} == {"LakeTable", "LakeStore", "LakeCatalog"}
+    assert {item["kind"] for item in owned} == {"LakeTable", "LakeStore", "LakeCatalog", "LakeSource"}

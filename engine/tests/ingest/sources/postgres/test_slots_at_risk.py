@@ -18,6 +18,7 @@ from tideline.ingest.sources.postgres.look import (
     describe_kept,
 )
 from tideline.ingest.sources.postgres.position import Origin, PostgresPosition
+from tideline.ingest.sources.postgres.ranges import PostgresRange
 from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Retained
 
 pytest.importorskip("psycopg")
@@ -173,7 +174,7 @@ def test_a_slot_is_at_risk_while_something_can_be_done(slot: Slot, is_at_risk: b
     assert (describe_kept("s", replace(slot, retained_bytes=0)) or "") in ("", seen.risk)
 
 
-@pytest.mark.parametrize(("limit_mib", "step_mib"), [(None, 64), (1024, 64), (64, 8), (0, 1)])
+@pytest.mark.parametrize(("limit_mib", "step_mib"), [(None, 64), (1024, 64), (64, 8), (4, 1)])
 def test_a_quiet_table_moves_its_slot_before_the_server_gives_it_up(
     limit_mib: int | None, step_mib: int
 ) -> None:
@@ -183,6 +184,20 @@ def test_a_quiet_table_moves_its_slot_before_the_server_gives_it_up(
         slot = Slot(100, retained_bytes=flushed, safe_bytes=safe)
         planned = look(slot, Ahead(seen_to=flushed), flushed).plan(HERE, NOW)
         assert isinstance(planned, Nothing) is (behind_mib == step_mib)
+
+
+@pytest.mark.parametrize(
+    ("state", "safe"), [(SlotState.UNRESERVED, -1), (SlotState.EXTENDED, 10 * MIB)]
+)
+def test_a_slot_at_risk_is_moved_by_whatever_its_log_has(state: SlotState, safe: int) -> None:
+    """A quiet server writes a few bytes more, which let it remove what the slot has read."""
+    slot = Slot(100, state, 80 * MIB, safe)
+    assert isinstance(look(slot, Ahead(seen_to=100)).plan(HERE, NOW), Nothing)
+    planned = look(slot, Ahead(seen_to=160), flushed=160).plan(HERE, NOW)
+    assert isinstance(planned, PostgresRange)
+    assert (planned.lsn, planned.until) == (100, 160)
+    calm = replace(slot, state=SlotState.RESERVED, safe_bytes=100 * MIB)
+    assert isinstance(look(calm, Ahead(seen_to=160), flushed=160).plan(HERE, NOW), Nothing)
 
 
 def test_much_log_is_said_in_whole_units() -> None:

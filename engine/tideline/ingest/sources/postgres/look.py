@@ -304,7 +304,11 @@ class PostgresLook:
         return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
 
     def _kept_bytes(self, slot: Slot) -> int:
-        """How much log without changes costs a commit: less where the server keeps little."""
+        """How much log without changes costs a commit: less where the server keeps little, and none
+        where it is about to give the slot up. What lets a server remove log may be the next record
+        of a quiet log."""
+        if risk_of(self.slot_name, slot) is not None:
+            return 0
         if slot.safe_bytes is None:
             return self.step_bytes
         kept = (slot.retained_bytes + slot.safe_bytes) // _STEPS_IN_LIMIT
