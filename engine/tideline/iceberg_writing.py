@@ -99,7 +99,10 @@ def _listed(rows: Any, table: IcebergTable) -> Any:
     """Rows given as a list of dicts, as a table of Arrow; all others as they are."""
     if not isinstance(rows, (list, tuple)):
         return rows
-    found = dict_rows(rows, arrow_schema(table.metadata.schema().fields))
+    columns = arrow_schema(table.metadata.schema().fields)
+    if not rows:
+        return columns.empty_table()
+    found = dict_rows(rows, columns)
     return rows if found is None else found
 
 

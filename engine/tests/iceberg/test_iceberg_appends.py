@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,12 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, InvalidDataError, TidelineError
-from tideline.iceberg.metadata.metadata_update import AssertTableUuid, SetSnapshotRef
+from tideline.iceberg.metadata.metadata_update import (
+    AssertTableUuid,
+    SetProperties,
+    SetSnapshotRef,
+)
+from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.snapshot import SnapshotRef
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
 from tideline.iceberg.table.table_operations import Committed
@@ -223,6 +229,95 @@ def test_a_stream_that_fails_leaves_no_file() -> None:
     assert not list(table.table.io.list(f"{table.uri}/data"))
     with pytest.raises(ConfigError, match="pyarrow, pandas"):
         table.write(7)
+
+
+def published(table: IcebergLakeTable) -> None:
+    """Mark the table as one that a Hudi table is published as."""
+    operations = tideline.open_iceberg(table.uri).table.operations
+    loaded = operations.load()
+    asked = [AssertTableUuid(loaded.metadata.table_uuid)]
+    assert isinstance(operations.commit(loaded, asked, [SetProperties({OWNER: "t"})]), Committed)
+
+
+def test_a_table_that_is_published_from_hudi_is_not_written() -> None:
+    table = created()
+    published(table)
+    with pytest.raises(ConfigError, match="published as this one"):
+        table.write(rows(0, 1))
+    assert table.refresh().current_snapshot is None
+
+
+def test_a_table_that_is_published_from_hudi_while_rows_stream_is_not_written() -> None:
+    columns = pa.schema([("id", pa.int64())])
+    table = created(columns)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1]})
+        published(table)
+
+    with pytest.raises(ConfigError, match="published as this one"):
+        table.write(pa.RecordBatchReader.from_batches(columns, batches()))
+    assert table.refresh().current_snapshot is None
+    assert not list(table.table.io.list(f"{table.uri}/data"))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_text_that_is_no_utf8_is_named_and_leaves_nothing(encoded: bool) -> None:
+    table = created(partition_by="id")
+    text = pa.array([b"fine", b"\xff\xfe"]).view(pa.string())
+    name = text.dictionary_encode() if encoded else text
+    with pytest.raises(InvalidDataError, match=r"column name do not fit string.*UTF8"):
+        table.write(pa.table({"id": [1, 2], "name": name}))
+    assert not list(table.table.io.list(f"{table.uri}/data"))
+
+
+def test_a_file_without_metrics_is_left_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("no metrics")
+
+    monkeypatch.setattr("tideline.iceberg.data.data_file_writer.file_metrics", fails)
+    table = created()
+    with pytest.raises(ValueError, match="no metrics"):
+        table.write(rows(0, 3))
+    assert not list(table.table.io.list(f"{table.uri}/data"))
+
+
+def inside(kind: str, *, required: bool) -> pa.DataType:
+    value = pa.field("value", pa.int64(), nullable=not required)
+    return pa.list_(value) if kind == "list" else pa.map_(pa.string(), value)
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_what_a_slice_leaves_out_is_not_looked_at(kind: str) -> None:
+    columns = [("id", pa.int64()), ("found", inside(kind, required=True))]
+    table = created(pa.schema(columns))
+
+    def item(number: int | None) -> Any:
+        return [number] if kind == "list" else [("a", number)]
+
+    values = [item(None), item(2), None, item(3), item(None)]
+    given = pa.table({"id": range(5), "found": pa.array(values, inside(kind, required=False))})
+    table.write(given.slice(1, 3))
+    assert in_order(table) == given.slice(1, 3).to_pylist()
+    with pytest.raises(InvalidDataError, match="required"):
+        table.write(given.slice(3))
+
+
+def test_nan_is_one_partition_however_many_batches_have_it() -> None:
+    columns = pa.schema([("id", pa.int64()), ("ratio", pa.float64())])
+    table = created(columns, partition_by="ratio")
+    batches = [pa.record_batch({"id": [n], "ratio": [math.nan]}) for n in range(5)]
+    table.write(pa.RecordBatchReader.from_batches(columns, batches))
+    assert (table.files().num_rows, table.count()) == (1, 5)
+
+
+def test_no_rows_are_a_commit_without_files() -> None:
+    table = created()
+    table.write(rows(0, 2))
+    empty: tuple[Any, ...] = ([], COLUMNS.empty_table())
+    for nothing in empty:
+        assert table.write(nothing).rows_inserted == 0
+    assert (len(table.snapshots), table.count()) == (3, 2)
 
 
 def test_a_token_writes_once() -> None:

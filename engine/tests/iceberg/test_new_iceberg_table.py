@@ -75,12 +75,16 @@ def test_a_table_is_what_it_was_defined_as(version: int) -> None:
         ({"partition_by": "bucket(0, id)"}, "takes a number"),
         ({"partition_by": "id DESC"}, "partitions have no order"),
         ({"partition_by": "id, id"}, "one name"),
+        ({"partition_by": "bucket(2147483648, id)"}, "no such transform"),
         ({"partition_by": "place"}, "cannot be sorted"),
         ({"sort_by": "zorder(id, at)"}, "z-order"),
         ({"format_version": 4}, "format_version is 1, 2 or 3"),
         ({"properties": {"write.format.default": "orc"}}, "write.format.default is parquet"),
         ({"properties": {"write.location-provider.impl": "x.Y"}}, "location-provider"),
         ({"properties": {"write.target-file-size-bytes": "0"}}, "whole number from 1"),
+        ({"properties": {"format-version": "3"}}, "format-version is reserved"),
+        ({"properties": {"tideline.hudi.table": "orders"}}, "is reserved"),
+        ({"properties": {"mine": 1}}, "a name and a text"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -91,7 +95,36 @@ def test_what_cannot_be_is_refused_before_there_is_a_table(wrong: dict, said: st
     tideline.create_iceberg(uri, COLUMNS)
 
 
-@pytest.mark.parametrize("kind", [pa.uint64(), pa.duration("s"), pa.decimal256(60, 2)], ids=str)
+NAMES = (
+    ([("a", pa.int64()), ("A", pa.int64())], "a column twice"),
+    ([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())]))], "a column twice"),
+    ([("a", pa.struct([("b", pa.int64()), ("B", pa.int64())]))], "a column twice"),
+    ([("", pa.int64())], "every column has a name"),
+    ([("_row_id", pa.int64())], "of their own"),
+    ([("at", pa.timestamp("us")), ("at_day", pa.int64())], "the name of a column"),
+)
+
+
+@pytest.mark.parametrize(("columns", "said"), NAMES, ids=str)
+def test_names_that_other_engines_could_not_read_are_refused(
+    columns: list[tuple[str, pa.DataType]], said: str
+) -> None:
+    partition_by = "day(at)" if columns[0][0] == "at" else ""
+    with pytest.raises(ConfigError, match=said):
+        tideline.create_iceberg(memory(), pa.schema(columns), partition_by=partition_by)
+
+
+def test_a_key_names_a_column_once_and_a_void_field_is_named_as_icebergs() -> None:
+    made = tideline.create_iceberg(memory(), COLUMNS, key=["id", "id"], partition_by="void(at)")
+    assert made.metadata.schema().identifier_field_ids == (1,)
+    assert [field.name for field in made.metadata.spec().fields] == ["at_null"]
+
+
+UNKNOWN = (pa.uint64(), pa.duration("s"), pa.decimal256(60, 2), pa.decimal128(3, 5),
+           pa.decimal128(5, -2))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNKNOWN, ids=str)
 def test_a_type_that_iceberg_lacks_is_named(kind: pa.DataType) -> None:
     columns = pa.schema([("a", pa.struct([("b", kind)]))])
     with pytest.raises(ConfigError, match="no type for") as caught:

@@ -120,11 +120,12 @@ class DataFileWriter:
         assert self._sink is not None
         self._sink.finish({SCHEMA_KEY: self._layout.schema_json})
         size_bytes = self._sink.size_bytes
-        self._stack.close()
         layout = self._layout
         metrics = file_metrics(
             self._sink.metadata, layout.fields, layout.metrics, self._nans.counts
         )
+        # Closed last: what fails before leaves no object.
+        self._stack.close()
         return DataFile(
             content=FileContent.DATA,
             file_path=self.uri,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,10 +54,12 @@ class PartitionSplitter:
             yield self._tuple(columns, int(order[start])), arranged.slice(start, end - start)
 
     def _tuple(self, columns: list[pa.Array], row: int) -> tuple[Any, ...]:
-        return tuple(
+        values = (
             as_internal(column[row], kind)
             for column, kind in zip(columns, self._kinds, strict=True)
         )
+        # One NaN for all rows: another one would be another partition.
+        return tuple(value if value == value else math.nan for value in values)
 
 
 def _source(field: PartitionField, schema: Schema) -> ColumnPath | None:

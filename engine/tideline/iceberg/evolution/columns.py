@@ -333,6 +333,10 @@ def _finished(before: Draft, after: Draft) -> Draft:
         if reason is not None:
             message = f"column {after.schema.name_of(number)} identifies rows, and {reason}"
             raise ConfigError(message, table=after.table)
+    twice = after.schema.doubled_name()
+    if twice is not None:
+        message = "two columns would have one name: one with a dot, one in a struct"
+        raise ConfigError(message, table=after.table, value=twice)
     specs = (*after.base.partition_specs, replace(after.base.spec(), fields=after.partition_fields))
     for spec in specs:
         for field in spec.fields:

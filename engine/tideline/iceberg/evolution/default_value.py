@@ -127,8 +127,12 @@ def _bytes(value: Any) -> bytes:
 def _decimal(kind: Decimal, value: Any) -> str:
     if isinstance(value, bool | float):
         raise TypeError("it is a decimal number: give it as text")
-    number = Number(value)
-    exact = number.quantize(Number(1).scaleb(-kind.scale), context=_EXACT)
+    try:
+        exact = Number(value).quantize(Number(1).scaleb(-kind.scale), context=_EXACT)
+    except InvalidOperation:
+        raise ValueError("it is no such number") from None
+    except Inexact:
+        raise ValueError("it has more digits than the type") from None
     if len(exact.as_tuple().digits) > kind.precision:
         raise ValueError("it has more digits than the type")
     return f"{exact:f}"

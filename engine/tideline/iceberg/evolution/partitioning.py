@@ -161,11 +161,9 @@ def _field_name(draft: Draft, source_id: int, transform: Transform) -> str:
     match transform.name:
         case "identity":
             return column
-        case "void":
-            return f"{column}_null"
         case "bucket" | "truncate":
             return f"{column}_{transform.short_name}_{transform.width}"
-    return f"{column}_{transform.name}"
+    return f"{column}_{transform.short_name}"
 
 
 def _refuse_time(draft: Draft, added: PartitionField, term: str) -> None:

@@ -9,15 +9,10 @@ from tideline.errors import ConfigError
 from tideline.iceberg.evolution.draft import Draft
 from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
+from tideline.iceberg.metadata.table_property import RESERVED
 
-_RESERVED = frozenset(
-    {
-        *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary"),
-        *("current-snapshot-timestamp-ms", "current-schema", "default-partition-spec"),
-        *("default-sort-order", "format-version", OWNER),
-    }
-)
-"""What Iceberg keeps for facts that metadata has elsewhere, and our own mark of other tables."""
+_RESERVED = RESERVED | {OWNER}
+"""With our own mark of other tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from tideline.iceberg.metadata.schema import Schema
 FIRST_PARTITION_FIELD_ID = 1000
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]")
+_WIDTH_MAX = 2**31 - 1
 _PLAIN = frozenset({"identity", "year", "month", "day", "hour", "void"})
 _TIMESTAMPS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _TRUNCATED = frozenset({"int", "long", "decimal", "string", "binary"})
@@ -54,7 +55,8 @@ class Transform:
     def parse(cls, text: str) -> Transform:
         """From `identity`, `bucket[16]`, `truncate[4]`, `day` and so on."""
         match = _WITH_WIDTH.fullmatch(text)
-        return cls(match[1], int(match[2])) if match else cls(text.lower())
+        is_wide = match is not None and int(match[2]) <= _WIDTH_MAX
+        return cls(match[1], int(match[2])) if match and is_wide else cls(text.lower())
 
     def __str__(self) -> str:
         return self.name if self.width is None else f"{self.name}[{self.width}]"
@@ -78,7 +80,7 @@ class Transform:
     @property
     def short_name(self) -> str:
         """What names of partition fields have of it."""
-        return "trunc" if self.name == "truncate" else self.name
+        return {"truncate": "trunc", "void": "null"}.get(self.name, self.name)
 
     def takes(self, source: FieldType) -> bool:
         """Whether a column of type `source` has values of it (spec, "Partition Transforms")."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +73,12 @@ class Schema:
             return self._by_name.get(name)
         wanted = name.lower()
         return next((f for n, f in self._by_name.items() if n.lower() == wanted), None)
+
+    def doubled_name(self, *, case_sensitive: bool = True) -> str | None:
+        """A dotted name that two fields have: `a.b`, and `b` in a struct `a`."""
+        names = [name for name, _ in walk(self.fields)]
+        names = names if case_sensitive else [name.lower() for name in names]
+        return next((name for name, times in Counter(names).items() if times > 1), None)
 
     def leaves(self) -> Mapping[int, NestedField]:
         """All primitive fields at any depth, by id."""

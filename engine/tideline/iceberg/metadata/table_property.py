@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 from tideline.errors import ConfigError
 
+RESERVED = frozenset(
+    {
+        *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary"),
+        *("current-snapshot-timestamp-ms", "current-schema", "default-partition-spec"),
+        *("default-sort-order", "format-version"),
+    }
+)
+"""What Iceberg keeps for facts that metadata has elsewhere."""
+
 
 def whole_property(
     properties: Mapping[str, str], name: str, default: int, *, least: int | None = None

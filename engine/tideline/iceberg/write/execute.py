@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError, TidelineError, UnknownOutcomeError
+from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -48,6 +49,7 @@ def append_rows(
     StorageUnavailableError.
     """
     metadata = table.refresh()
+    refuse_publication(metadata)
     earlier = write.earlier(metadata)
     if earlier is not None:
         return IcebergWritten(earlier, write.operation, is_repeat=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
@@ -108,13 +109,14 @@ def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
             )
             return struct_array(column, members, wanted)
         case ListType() if _is_list(found):
-            column = column.cast(pa.list_(found.value_field))
+            column = _without_hidden(column.cast(pa.list_(found.value_field)), "values")
             element = _typed(column.values, kind.element, f"{name}.element")
             fitted = list_array(column, element, wanted)
             if kind.element_required and fitted.flatten().null_count:
                 raise InvalidDataError("a required element is null", value=name)
             return fitted
         case MapType() if types.is_map(found):
+            column = _without_hidden(column, "keys")
             keys = _typed(column.keys, kind.key, f"{name}.key")
             items = _typed(column.items, kind.value, f"{name}.value")
             if kind.value_required and items.null_count:
@@ -123,6 +125,13 @@ def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
         case StructType() | ListType() | MapType():
             raise _misfit(name, found, kind)
     return _value(column, wanted, kind, name)
+
+
+def _without_hidden(column: Any, inside: str) -> pa.Array:
+    """A list or map column without what only other slices of it, or its nulls, have inside."""
+    offsets, count = column.offsets, len(getattr(column, inside))
+    is_whole = offsets[0].as_py() == 0 and offsets[-1].as_py() == count
+    return column if is_whole and not column.null_count else column.take(np.arange(len(column)))
 
 
 def _without_nulls(column: Any) -> pa.Array:
@@ -149,12 +158,14 @@ def _without_nulls(column: Any) -> pa.Array:
 def _value(column: Any, wanted: pa.DataType, kind: FieldType, name: str) -> pa.Array:
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if column.type.equals(wanted):
-        return column
-    if not _is_kin(column.type, wanted):
+    if not column.type.equals(wanted) and not _is_kin(column.type, wanted):
         raise _misfit(name, column.type, kind)
     try:
-        return column.cast(wanted)
+        fitted = column.cast(wanted)
+        if types.is_string(wanted):
+            # Readers of Parquet do not look whether text is UTF-8.
+            fitted.validate(full=True)
+        return fitted
     except pa.ArrowException as error:
         message = f"values of the column {name} do not fit {kind}: {error}"
         raise InvalidDataError(message, value=name) from error

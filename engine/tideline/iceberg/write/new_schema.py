@@ -42,6 +42,12 @@ _WORDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (types.is_binary_view, "binary"),
 )
 _NO_KEY = ("float", "double")
+_READERS_OWN = frozenset(
+    {
+        *("_file", "_pos", "_deleted", "_spec_id", "_partition"),
+        *("_row_id", "_last_updated_sequence_number"),
+    }
+)
 
 
 def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool) -> Schema:
@@ -53,6 +59,9 @@ def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool)
     numbers = itertools.count(1)
     fields = _Fields(numbers, has_nanoseconds).of(list(columns), "")
     by_name = {field.name: field for field in fields}
+    for name in sorted(_READERS_OWN.intersection(by_name)):
+        message = "readers of Iceberg tables have a column of this name of their own"
+        raise ConfigError(message, value=name)
     for name in key:
         found = by_name.get(name)
         if found is None:
@@ -62,7 +71,11 @@ def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool)
                 f"a column of type {kind_word(found.type)} identifies no row", value=name
             )
     kept = tuple(_required(field) if field.name in key else field for field in fields)
-    return Schema(0, kept, tuple(by_name[name].field_id for name in key))
+    made = Schema(0, kept, tuple(by_name[name].field_id for name in dict.fromkeys(key)))
+    twice = made.doubled_name(case_sensitive=False)
+    if twice is not None:
+        raise ConfigError("the schema has a column twice; SQL ignores case", value=twice)
+    return made
 
 
 class _Fields:
@@ -74,10 +87,8 @@ class _Fields:
 
     def of(self, columns: Iterable[pa.Field], prefix: str) -> tuple[NestedField, ...]:
         listed = list(columns)
-        names = [column.name for column in listed]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ConfigError("the schema has a column twice", value=f"{prefix}{twice}")
+        if not all(column.name for column in listed):
+            raise ConfigError("every column has a name", value=prefix or None)
         ids = [next(self._numbers) for _ in listed]
         return tuple(
             NestedField(
@@ -106,7 +117,7 @@ class _Fields:
         return self._primitive(kind, name)
 
     def _primitive(self, kind: pa.DataType, name: str) -> FieldType:
-        if types.is_decimal(kind) and kind.precision <= 38:
+        if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= 38:
             return Decimal(kind.precision, kind.scale)
         if types.is_fixed_size_binary(kind):
             return Fixed(kind.byte_width)

@@ -24,6 +24,7 @@ from tideline.iceberg.commit.snapshot_producer import (
     new_snapshot_id,
 )
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
@@ -116,6 +117,7 @@ class _Attempts:
         self.earlier = self.write.earlier(metadata)
         if self.earlier is not None:
             return Conflicted("an earlier write with the same token took place")
+        refuse_publication(metadata)
         head = branch_head(metadata, self.branch)
         if self.manifests is None:
             policy = MergePolicy.of(self.settings.properties)

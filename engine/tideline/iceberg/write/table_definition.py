@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideline.errors import ConfigError
+from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
@@ -21,6 +22,7 @@ from tideline.iceberg.metadata.table_metadata import (
     LINEAGE_SINCE,
     TableMetadata,
 )
+from tideline.iceberg.metadata.table_property import RESERVED
 from tideline.iceberg.services.rewrite_data_files.ordering import sort_field
 from tideline.iceberg.services.rewrite_data_files.sort_terms import parse_sort_order
 from tideline.iceberg.table.new_table import new_metadata
@@ -47,6 +49,12 @@ class IcebergDefinition:
             raise ConfigError("format_version is 1, 2 or 3", value=version)
         if not self.columns.names:
             raise ConfigError("a table has a column", table=location)
+        for name, text in self.properties.items():
+            if name in RESERVED or name == OWNER:
+                message = f"the property {name} is reserved, and not to be set"
+                raise ConfigError(message, table=location, value=name)
+            if not isinstance(text, str):
+                raise ConfigError("a property is a name and a text", table=location, value=name)
         schema = new_schema(self.columns, self.key, has_nanoseconds=version >= LINEAGE_SINCE)
         made = new_metadata(
             location,
@@ -71,6 +79,9 @@ def _spec(text: str, schema: Schema, table: str) -> PartitionSpec:
         name = _name(schema, found)
         if any(other.name == name for other in fields):
             raise ConfigError("two partition fields would have one name", table=table, value=name)
+        if found.transform.name != "identity" and schema.find(name) is not None:
+            message = "a partition field would have the name of a column: rename the column"
+            raise ConfigError(message, table=table, value=name)
         fields.append(PartitionField(found.source_id, number, name, found.transform))
     return PartitionSpec(0, tuple(fields))
 
