@@ -32,6 +32,7 @@ from tools.release.source_tree import disagreements, version_of
 ROOT = Path(__file__).resolve().parents[3]
 VERSION = version_of(ROOT)
 DIGESTS = {name: f"sha256:{number:064x}" for number, name in enumerate(IMAGES, 1)}
+KINDS = {"LakeTable", "LakeStore", "LakeCatalog", "LakeSource"}
 CHANGELOG = """\
 # Changelog
 
@@ -186,7 +187,7 @@ def test_the_chart_names_images_by_digest_and_says_what_artifact_hub_shows(
         digests.reference("engine"),
     ]
     kinds = {item["kind"] for item in yaml.safe_load(annotations["artifacthub.io/crds"])}
-    assert kinds == {"LakeTable", "LakeStore", "LakeCatalog", "LakeSource"}
+    assert kinds == KINDS
     listed = yaml.safe_load(annotations["artifacthub.io/changes"])
     assert listed
     allowed = {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -346,4 +347,4 @@ def test_a_bundle_has_what_the_chart_has(digests: ImageDigests, tmp_path: Path) 
         if key[0] in ("ClusterRole", "CustomResourceDefinition"):
             assert key == ("ClusterRole", "tideline-operator") or beside[key] == item
     owned = service["spec"]["customresourcedefinitions"]["owned"]
-    assert {item["kind"] for item in owned} == {"LakeTable", "LakeStore", "LakeCatalog", "LakeSource"}
+    assert {item["kind"] for item in owned} == KINDS
