@@ -50,6 +50,10 @@ class MinioUsers:
         self.grant(user, rights)
         return user
 
+    def remove(self, user: MinioUser) -> None:
+        """From now on neither the user nor credentials that it was given by the STS count."""
+        self._admin.user_remove(user.access_key)
+
     def grant(self, user: MinioUser, rights: Mapping[str, Right]) -> None:
         """Give a user these rights by bucket, and no other."""
         name = f"policy-{secrets.token_hex(6)}"

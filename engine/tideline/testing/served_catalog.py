@@ -39,6 +39,7 @@ from tideline.iceberg.table.table_operations import (
     Loaded,
 )
 from tideline.storage.location import StoreLocation
+from tideline.storage.object_store import ObjectStore
 from tideline.testing.hostile_catalog import Answer, HostileCatalog, Received
 from tideline.testing.iceberg_model import IcebergModel
 
@@ -61,6 +62,10 @@ class ServedCatalog(HostileCatalog):
         metadata = replace(twin.metadata(), location=place, metadata_log=())
         self.tables[name] = self._written(metadata)
         return ServedModel(StoreLocation.of(place), catalog=self, name=name)
+
+    def store(self, location: str) -> ObjectStore:
+        """How the catalog itself reaches a table's folder."""
+        return StoreLocation.of(location).open()
 
     def rename(self, name: str, new_name: str) -> None:
         self.tables[new_name] = self.tables.pop(name)
@@ -112,7 +117,7 @@ class ServedCatalog(HostileCatalog):
         if name in self.tables:
             return refusal(409, "AlreadyExistsException")
         folder, _, path = location.rpartition("/metadata/")
-        body = StoreLocation.of(folder).open().get(f"metadata/{path}")
+        body = self.store(folder).get(f"metadata/{path}")
         self.tables[name] = Loaded(TableMetadata.parse(body, path=location), location)
         return _shown(self.tables[name])
 
@@ -131,7 +136,7 @@ class ServedCatalog(HostileCatalog):
     def _written(self, metadata: TableMetadata) -> Loaded:
         path = f"metadata/{len(metadata.metadata_log):05d}-{uuid.uuid4()}.metadata.json"
         body = metadata.to_bytes()
-        StoreLocation.of(metadata.location).open().put(path, body)
+        self.store(metadata.location).put(path, body)
         location = f"{metadata.location}/{path}"
         return Loaded(TableMetadata.parse(body, path=location), location)
 

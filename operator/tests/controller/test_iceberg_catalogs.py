@@ -34,7 +34,7 @@ from tideline_operator.controller.catalog_secrets import catalog_properties
 from tideline_operator.decide import planner
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.planner import plan
-from tideline_operator.launch.driver_job import driver_job
+from tideline_operator.launch.driver_job import driver_job, moves_rows, operation_config_map
 from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.observe.iceberg_source import open_source
@@ -159,6 +159,25 @@ def test_only_the_driver_gets_the_credentials_of_the_catalog(shop: Shop) -> None
     job = driver_job(start.operation, table, 1, owner=owner, settings=LaunchSettings("engine"))
     container = engine_container(job["spec"]["template"])
     assert container["envFrom"] == [{"secretRef": {"name": "catalog-token"}}]
+
+
+@pytest.mark.parametrize("kind", ["rest", "sql"])
+def test_executors_get_what_opens_a_catalog_that_may_vend(shop: Shop, kind: str) -> None:
+    spec = shop.spec(credentials={"secretName": "catalog-token"}, type=kind)
+    table = resolved_iceberg(**spec, rerun={"rewriteDataFiles": 1})
+    shop.append()
+    observed = Observer(CLOCK).observe(resolved_iceberg(**shop.spec(uri=shop.uri)), EMPTY)
+    (operation,) = (
+        start.operation
+        for start in starts(plan(table, EMPTY, observed, CLOCK.now_ms()))
+        if moves_rows(start.operation)
+    )
+    owner = {"metadata": {"name": "orders", "uid": "1"}}
+    settings = LaunchSettings("engine")
+    data = operation_config_map(operation, table, 1, owner=owner, settings=settings)["data"]
+    container = engine_container(json.loads(data["executor-pod.json"]))
+    named = [{"secretRef": {"name": "catalog-token"}}] if kind == "rest" else None
+    assert container.get("envFrom") == named
 
 
 @pytest.mark.slow

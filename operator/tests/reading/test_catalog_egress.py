@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
+from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
+from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
+from tideline.testing.hostile_catalog import HostileCatalog, configuring_table
 from tideline.trust.addresses import AddressRules
 from tideline.trust.sql_address import resource_sql_address
 from tideline_operator.reading.access import Access
@@ -16,6 +19,7 @@ from tideline_operator.reading.access import Access
 pytest.importorskip("pyiceberg")
 
 from tideline.iceberg.table.catalog_opening import asking_catalog, open_catalog
+from tideline.iceberg.table.open_table import IcebergTable
 from tideline.testing.egress_case import PATIENT
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 
@@ -30,7 +34,7 @@ CONFIG = answer(b'{"defaults": {}, "overrides": {}}')
 
 
 def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
-    return host, (ADDRESSES[host],)
+    return host, (ADDRESSES.get(host, host),)
 
 
 @pytest.fixture
@@ -136,3 +140,40 @@ def test_the_message_says_why_a_catalog_is_not_connected_to(proxy: EgressProxy) 
     ):
         open_catalog("lake", properties, access=access.catalog_access)
     assert "169.254.169.254" in str(gate.problems)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "problem"),
+    [
+        ("https://inside.example", "inside.example resolves to"),
+        ("https://metadata.example", "metadata.example resolves to"),
+        ("https://10.0.0.9", "10.0.0.9"),
+        ("http://rest.example", "needs --allow-http"),
+    ],
+)
+def test_vended_credentials_go_where_addresses_are_checked(
+    proxy: EgressProxy, endpoint: str, problem: str
+) -> None:
+    vended = {
+        "s3.access-key-id": "KEY",
+        "s3.secret-access-key": "the-vended-secret",
+        "s3.session-token": "the-vended-token",
+        "s3.endpoint": endpoint,
+    }
+    limits = RequestLimits(2.0, 2.0, 2.0, retries_max=1, retry_timeout_s=1.0)
+    way = proxy.of("lake")
+    own = S3Connection(S3Credentials("OWN", "the-own-secret"), limits=limits, egress=way)
+    access = Access(own, egress=way, catalog_server="catalog x")
+    with HostileCatalog("s3://bucket/orders") as catalog:
+        host = "rest.example"
+        catalog.alter("table", configuring_table(vended))
+        with pytest.raises(TidelineError, match=problem) as caught:
+            table = IcebergTable.from_catalog(
+                "lake",
+                "shop.orders",
+                properties={"type": "rest", "uri": catalog.url.replace("127.0.0.1", host)},
+                open_store=lambda at: access.open_store(Location(at.uri, at.options)),
+                access=access.catalog_access,
+            )
+            table.io.read("s3://bucket/orders/data/a.parquet")
+    assert "the-" not in str(caught.value)

@@ -29,6 +29,7 @@ from tideline_operator.launch.engine_pod import (
     MANAGED_BY_LABEL,
     TERMINATION_LOG,
     LaunchSettings,
+    catalog_variables,
     config_map,
     disk_of,
     from_pod,
@@ -47,6 +48,7 @@ from tideline_operator.launch.made_from import MADE_FROM_LABEL, made_from
 from tideline_operator.launch.pod_template import (
     engine_container,
 )
+from tideline_operator.resources.iceberg import CatalogType
 from tideline_operator.resources.quantity import memory_bytes, parse_quantity
 from tideline_operator.resources.resolved import ResolvedTable
 
@@ -208,6 +210,11 @@ def _executor_template(
     of_brokers = set(SECRET_KEYS)
     keys = [key for key in table.spec.source_secret_keys if key in of_brokers]
     container["env"] += source_variables(table, keys)
+    catalog = table.spec.catalog
+    is_kept = operation.table.catalog is not None
+    if is_kept and catalog is not None and catalog.type is CatalogType.REST:
+        # Where it vends credentials, tasks load and renew them themselves.
+        container |= catalog_variables(table)
     if disk := disk_of(table.spec.resources.executor):
         container["resources"] = {"requests": disk, "limits": disk}
     return layered(proposed_parts(settings, has_api_access=False), table, required, settings)

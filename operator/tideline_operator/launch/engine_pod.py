@@ -163,10 +163,16 @@ def required_container(
         "terminationMessagePolicy": "File",
     }
     container["env"] += source_variables(table, table.spec.source_secret_keys)
-    catalog = table.spec.catalog
-    if catalog is not None and catalog.credentials is not None:
-        container["envFrom"] = [{"secretRef": {"name": catalog.credentials.secret_name}}]
+    container |= catalog_variables(table)
     return container
+
+
+def catalog_variables(table: ResolvedTable) -> Manifest:
+    """What the credentials of the table's catalog add to a container."""
+    catalog = table.spec.catalog
+    if catalog is None or catalog.credentials is None:
+        return {}
+    return {"envFrom": [{"secretRef": {"name": catalog.credentials.secret_name}}]}
 
 
 def source_variables(table: ResolvedTable, keys: Iterable[str]) -> list[Manifest]:

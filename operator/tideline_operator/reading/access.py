@@ -179,8 +179,9 @@ class StoreKeys:
                 )
             case WebIdentity() as identity:
                 return replace(others, sts_url=identity.sts_url, role_arn=identity.role_arn)
-            case keyless:
+            case Keyless() as keyless:
                 return replace(others, keyless=keyless)
+        raise TypeError("credentials that a catalog vends are not handed over")
 
     def credentials(self, read_token: Callable[[], str]) -> S3Credentials | WebIdentity | Keyless:
         """The credentials of the connection; `read_token` gives the service account's token."""

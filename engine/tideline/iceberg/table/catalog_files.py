@@ -26,6 +26,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from tideline.bounded.parsing import decompress_bounded, parse_json
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.table.strange_types import in_own_words, with_stand_ins
+from tideline.iceberg.table.vended_keys import Vended
 from tideline.trust.foreign_words import quoted
 
 _SUFFIX = ".metadata.json"
@@ -96,6 +97,8 @@ class OwnFileIO(CatalogFileIO):
     def __init__(self, files: MetadataFiles | None) -> None:
         super().__init__()
         self._files = files
+        self.vended = Vended()
+        """What the answer vends that the table was made of."""
 
     def new_input(self, location: str) -> InputFile:
         return _MetadataInput(location, self._opened(location))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, CatalogType, load_catalog
 from pyiceberg.utils.config import merge_config
 
@@ -68,7 +69,7 @@ def open_catalog(
             conf = _of_resource(name, given, credentials or {}, access)
         note_secrets(secrets_in(conf))
         note_environment({URI: str(conf.get(URI, ""))})
-        return _opened(name, conf, access, timeout_s)
+        return _opened(name, conf, access, timeout_s, None if credentials else given)
     except TidelineError:
         raise
     except OSError as error:
@@ -76,7 +77,8 @@ def open_catalog(
         message = f"the catalog cannot be reached ({type(error).__name__})"
         raise StorageUnavailableError(message, value=name) from error
     except CLIENT_FAULTS as error:
-        raise ConfigError(f"the catalog cannot be opened: {quoted(error)}", value=name) from error
+        message = f"the catalog cannot be opened: {_words_of(error)}"
+        raise ConfigError(message, value=name) from error
 
 
 @contextmanager
@@ -91,8 +93,17 @@ def asking_catalog(**subject: str) -> Iterator[None]:
         message = f"the catalog does not answer ({type(error).__name__})"
         raise StorageUnavailableError(message, **subject) from error
     except CLIENT_FAULTS as error:
-        message = f"the catalog does not answer: {quoted(error)}"
+        message = f"the catalog does not answer: {_words_of(error)}"
         raise StorageUnavailableError(message, **subject) from error
+
+
+def _words_of(error: BaseException) -> str:
+    """A client's error. What pydantic misses in an answer is named without the answer: there may be
+    credentials in it."""
+    if not isinstance(error, ValidationError):
+        return quoted(error)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return quoted("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5]))
 
 
 def _of_process(
@@ -127,12 +138,18 @@ def _of_resource(
     return conf
 
 
-def _opened(name: str, conf: dict[str, Any], access: CatalogAccess, timeout_s: float) -> Catalog:
+def _opened(
+    name: str,
+    conf: dict[str, Any],
+    access: CatalogAccess,
+    timeout_s: float,
+    asked: Mapping[str, str] | None,
+) -> Catalog:
     if access.is_of_process and conf.get(_PROGRAM):
         return load_catalog(name, **conf)
     kind = _kind(name, conf)
     if kind is CatalogType.REST:
-        return BoundedRestCatalog(name, conf, access, timeout_s)
+        return BoundedRestCatalog(name, conf, access, timeout_s, asked)
     if kind is CatalogType.SQL:
         from tideline.iceberg.table.catalog_sql import BoundedSqlCatalog
 

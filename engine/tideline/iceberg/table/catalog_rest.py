@@ -2,7 +2,11 @@
 
 What the server says about itself (`/v1/config`) and about a table passes the list of properties
 that a catalog may set (`tideline.trust.catalog_properties`). How requests authenticate follows from
-the properties that the catalog was opened with, and from no answer. Needs the extra `iceberg`.
+the properties that the catalog was opened with, and from no answer. What an answer vends to reach a
+table's files goes with the table that it was made of (`OwnFileIO.vended`), where the property
+`header.X-Iceberg-Access-Delegation` asks for it, as it does where it is not set.
+
+Needs the extra `iceberg`.
 """
 
 from __future__ import annotations
@@ -19,8 +23,11 @@ from pyiceberg.catalog.rest import (
     DEFAULT_NAMESPACE_SEPARATOR,
     NAMESPACE_SEPARATOR_PROPERTY,
     SIGV4,
+    Capability,
     Endpoints,
+    LoadCredentialsResponse,
     RestCatalog,
+    TableResponse,
 )
 from pyiceberg.catalog.rest.auth import (
     AuthManager,
@@ -28,12 +35,15 @@ from pyiceberg.catalog.rest.auth import (
     AuthManagerFactory,
     LegacyOAuth2AuthManager,
 )
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
 from pyiceberg.utils.properties import property_as_bool
 from requests import Session
 
 from tideline.errors import ConfigError
-from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
+from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles, check_overridden
 from tideline.iceberg.table.catalog_http import BoundedSession
+from tideline.iceberg.table.vended_keys import SETTING, Vended
 from tideline.secret_values import note_secrets
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
@@ -46,9 +56,11 @@ _NAMED_MAX = 10_000
 _NAMED_AT_ONCE = 20
 _named: set[tuple[str, str]] = set()
 _named_lock = threading.Lock()
+_DELEGATION = SETTING.removeprefix(HEADER)
+_VENDED, _SIGNING, _NONE = "vended-credentials", "remote-signing", "none"
 check_overridden(
     RestCatalog, "_fetch_config", "_create_session", "_load_file_io", "_config_headers",
-    "_extract_optional_oauth_params", "_init_sigv4",
+    "_extract_optional_oauth_params", "_init_sigv4", "_response_to_table",
 )  # fmt: skip
 
 
@@ -56,17 +68,58 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
     """A catalog for the author of its address; each answer has `timeout_s`."""
 
     def __init__(
-        self, name: str, given: Mapping[str, Any], access: CatalogAccess, timeout_s: float
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        access: CatalogAccess,
+        timeout_s: float,
+        asked: Mapping[str, str] | None = None,
     ) -> None:
+        """`asked` are those of the given properties that the caller of this process gave, without
+        those of its configuration; None where it gave credentials among them."""
         self._given = dict(given)
         self._access = access
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        self._asked = asked
+        self.uses_vended = _asks_for_credentials(name, self._given)
         super().__init__(name, **self._given)
 
     @property
     def given(self) -> Mapping[str, Any]:
         """The properties that it was opened with, without those of its answers."""
         return self._given
+
+    @property
+    def asked(self) -> tuple[tuple[str, str], ...] | None:
+        """What opens it in another process with the same configuration; None where that is not
+        enough."""
+        if self._asked is None or not self._access.is_of_process:
+            return None
+        return tuple(sorted(self._asked.items()))
+
+    def vended_for(self, identifier: Identifier) -> Vended:
+        """What the catalog vends now to reach the files of a table."""
+        if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
+            parts = self._split_identifier_for_path(identifier)
+            answer = self._session.get(self.url(Endpoints.load_credentials, prefixed=True, **parts))
+            answer.raise_for_status()
+            listed = LoadCredentialsResponse.model_validate_json(answer.text).storage_credentials
+            vended = Vended.of({}, [(entry.prefix, entry.config) for entry in listed])
+            if vended.keys:
+                return vended
+        io = self.load_table(identifier).io
+        return io.vended if isinstance(io, OwnFileIO) else Vended()
+
+    def _response_to_table(
+        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
+    ) -> Table:
+        table = super()._response_to_table(identifier_tuple, table_response)
+        if self.uses_vended and isinstance(table.io, OwnFileIO):
+            listed = table_response.storage_credentials
+            table.io.vended = Vended.of(
+                table_response.config, [(entry.prefix, entry.config) for entry in listed]
+            )
+        return table
 
     def _fetch_config(self) -> None:
         super()._fetch_config()
@@ -87,9 +140,12 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
 
     def _create_session(self) -> Session:
         session = BoundedSession(
-            self._given[URI], self._given.get(OAUTH2_SERVER), self._access, self._timeout_s
+            self._given[URI], self._given.get(OAUTH2_SERVER), self._access, self.timeout_s
         )
         self._config_headers(session)
+        session.headers.pop(_DELEGATION, None)
+        if self.uses_vended:
+            session.headers[_DELEGATION] = _VENDED
         session.bound_headers = tuple(
             name[len(HEADER) :] for name in self._given if name.startswith(HEADER)
         )
@@ -133,6 +189,21 @@ def _is_on_its_server(answered: object, uri: str) -> bool:
         and ".." not in answered
         and ServerAddress.of(answered) == ServerAddress.of(uri)
     )
+
+
+def _asks_for_credentials(catalog: str, given: Mapping[str, Any]) -> bool:
+    """Whether the catalog is asked to vend credentials. Raises ConfigError."""
+    found = [text for name, text in given.items() if name.lower() == SETTING.lower()]
+    asked = {word.strip().lower() for text in found for word in str(text).split(",")} or {_VENDED}
+    if asked == {_SIGNING}:
+        message = (
+            f"a catalog that signs requests to S3 itself is not supported: set {SETTING} to "
+            f"{_VENDED}, or to {_NONE} for credentials of your own"
+        )
+        raise ConfigError(message, value=catalog)
+    if not asked <= {_VENDED, _SIGNING} and asked != {_NONE}:
+        raise ConfigError(f"{SETTING} is {_VENDED} or {_NONE}", value=quoted(", ".join(asked)))
+    return _VENDED in asked
 
 
 class _NotedOAuth2(LegacyOAuth2AuthManager):

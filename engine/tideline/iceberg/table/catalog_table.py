@@ -36,6 +36,7 @@ from pyiceberg.table import Table
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import (
+    ConfigError,
     ConflictError,
     StorageUnavailableError,
     TableNotFoundError,
@@ -46,7 +47,7 @@ from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requiremen
 from tideline.iceberg.metadata.shown_updates import is_shown, leaves_trace
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_config import catalog_arguments
-from tideline.iceberg.table.catalog_files import OwnFiles
+from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
@@ -62,9 +63,13 @@ from tideline.iceberg.table.table_operations import (
     Replaced,
     Unknown,
 )
+from tideline.iceberg.table.vended_access import VendedAccess
+from tideline.iceberg.table.vended_keys import Vended
+from tideline.iceberg.table.vended_origin import OpenedOrigin
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3.identity import implicit_identity
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.foreign_words import quoted
 
@@ -98,6 +103,7 @@ class CatalogTable:
         self._catalog = catalog
         self._identifier = identifier
         self._clock = clock or SystemClock()
+        self._access = access
         is_server = isinstance(catalog, RestCatalog)
         self._place = MetadataPlace(
             AnsweringCatalog(catalog.name, _given_to(catalog), is_server),
@@ -110,6 +116,7 @@ class CatalogTable:
             catalog.files = self._place
         self._table: Table | None = None
         self._io: FileIO | None = None
+        self._vended: VendedAccess | None = None
         self._identity: TableIdentity = UNSEEN
 
     @property
@@ -134,7 +141,9 @@ class CatalogTable:
         if self._io is None or self._io.recorded != metadata.location:
             self._place.check(metadata.location, table.metadata_location)
             location, store = self._place.opened(metadata.location)
-            self._io = FileIO(location, metadata.location, {location: store})
+            self._io = self._files(table, metadata.location, location, store)
+        elif self._vended is not None and (vended := _vended_with(table)).keys:
+            self._vended.take(vended)
         return Loaded(metadata, table.metadata_location)
 
     def register(self, store: ObjectStore, path: str, metadata: TableMetadata) -> None:
@@ -236,6 +245,23 @@ class CatalogTable:
         reason = f"the catalog may have committed: {quoted(repr(error))}"
         return Unknown(reason, arguments=self.arguments)
 
+    def _files(
+        self, table: Table, recorded: str, location: StoreLocation, own: ObjectStore
+    ) -> FileIO:
+        """The table's files: with what the catalog vends where it does, else by its own store."""
+        vended, catalog = _vended_with(table), self._catalog
+        self._vended = None
+        if location.scheme == "s3" and vended.signs_requests and not vended.keys:
+            _refuse_without_own(self._access, table=self._name)
+        if location.scheme != "s3" or not vended.keys:
+            return FileIO(location, recorded, {location: own})
+        assert isinstance(catalog, BoundedRestCatalog)
+        origin = OpenedOrigin(catalog, Catalog.identifier_to_tuple(self._identifier))
+        self._vended = VendedAccess(origin)
+        self._vended.take(vended)
+        stores = {location: self._vended.store(location, own)}
+        return FileIO(location, recorded, stores, vended=self._vended)
+
     @contextmanager
     def _asking(self) -> Iterator[None]:
         with asking_catalog(table=self._name):
@@ -261,6 +287,26 @@ def _status_of(error: BaseException) -> int | None:
     """The status of the answer that an error of PyIceberg's was made of."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
+
+
+def _vended_with(table: Table) -> Vended:
+    return table.io.vended if isinstance(table.io, OwnFileIO) else Vended()
+
+
+def _refuse_without_own(access: CatalogAccess, *, table: str) -> None:
+    """Raise UnsupportedTableError for a process that has no credentials, where the catalog vends
+    none either but would sign requests."""
+    if not access.is_of_process:
+        return
+    try:
+        implicit_identity()
+    except ConfigError as error:
+        message = (
+            "the catalog vends no credentials and would sign each request to S3 itself "
+            "(s3.remote-signing-enabled), which is not supported: have it vend credentials, or set "
+            "your own, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+        raise UnsupportedTableError(message, table=table) from error
 
 
 def _given_to(catalog: Catalog) -> Mapping[str, str]:

@@ -9,7 +9,7 @@
    its path must name.
 
 A FileIO is a value: it is pickled into Spark tasks and opens its stores there. What was declared
-where it was made holds there, too.
+where it was made holds there, too. With what a catalog vends, stores are opened by that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.storage.delete_scope import DeleteScope
@@ -35,6 +35,16 @@ from tideline.trust.named_places import (
 )
 
 
+class Access(Protocol):
+    """What a catalog vends to reach the files of its table on S3. Pickled it loads that itself."""
+
+    def root_of(self, place: str) -> str:
+        """The folder around a location that one store is opened at."""
+
+    def store(self, root: StoreLocation, like: ObjectStore | None = None) -> ObjectStore:
+        """The store at a location, reached the way that `like` is."""
+
+
 @dataclass(frozen=True)
 class FileIO:
     """Access to all files of one table; `recorded` is `location` in its metadata.
@@ -48,9 +58,10 @@ class FileIO:
         default_factory=dict, repr=False, compare=False
     )
     declared: tuple[str, ...] = field(default_factory=declared_places)
+    vended: Access | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileIO, (self.location, self.recorded, {}, self.declared)
+        return FileIO, (self.location, self.recorded, {}, self.declared, self.vended)
 
     def also_at(self, places: Iterable[str]) -> FileIO:
         """The same with further places, which a caller and not the metadata names.
@@ -149,7 +160,8 @@ class FileIO:
             return StoreLocation(root), plain[len(root) :].lstrip("/")
         bucket = rest.partition("/")[0]
         options = self.location.options if scheme == self.location.scheme else ()
-        place = StoreLocation(f"{scheme}://{bucket}", options)
+        own, vended = f"{scheme}://{bucket}", self.vended if scheme == "s3" else None
+        place = StoreLocation(own if vended is None else vended.root_of(plain), options)
         return place, plain[len(place.uri) :].lstrip("/")
 
     def _below_own(self, plain: str) -> str | None:
@@ -175,7 +187,9 @@ class FileIO:
         own with the credentials of that."""
         if root not in self._stores:
             own = self._stores.get(self.location)
-            if isinstance(own, S3Store) and root.scheme == "s3":
+            if self.vended is not None and root.scheme == "s3":
+                self._stores[root] = self.vended.store(root, own)
+            elif isinstance(own, S3Store) and root.scheme == "s3":
                 bucket, _, prefix = root.uri.removeprefix("s3://").partition("/")
                 self._stores[root] = own.elsewhere(bucket, prefix)
             else:

@@ -11,12 +11,12 @@ import ipaddress
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import obstore.store
 from obstore.exceptions import BaseError
@@ -105,6 +105,10 @@ class S3Credentials:
         raise TypeError("credentials are not pickled")
 
 
+Signer: TypeAlias = Callable[[], dict[str, Any]]
+"""Gives current credentials, with their end, when a request is to be signed."""
+
+
 class Keyless(Enum):
     """Identities that need nothing but their name."""
 
@@ -144,7 +148,7 @@ class S3Connection:
 
     def __init__(
         self,
-        credentials: S3Credentials | WebIdentity | Keyless,
+        credentials: S3Credentials | WebIdentity | Keyless | Signer,
         *,
         audience: Audience | None = None,
         ca_certificates: bytes | None = None,
@@ -178,6 +182,17 @@ class S3Connection:
             if key not in self._clients:
                 self._clients[key] = open_client(bucket, endpoint, limits, data=data, using=self)
             return self._clients[key]
+
+    def signed_by(self, signer: Signer, denied_advice: str) -> S3Connection:
+        """The same way out of the process, with an identity that is meant for any endpoint."""
+        return S3Connection(
+            signer,
+            ca_certificates=self.ca_certificates,
+            limits=self.limits,
+            gate=self.gate,
+            egress=self.egress,
+            denied_advice=denied_advice,
+        )
 
     def connect_problem(self, server: str) -> str | None:
         """Why the last connection to a server was not made, where egress says so."""
@@ -269,7 +284,7 @@ def _given(using: S3Connection, region: str, authorities: bytes | None) -> dict[
     """A client's settings. Keys always as a provider: a token in the environment would be taken for
     that of these keys."""
     credentials = using.credentials
-    if isinstance(credentials, WebIdentity):
+    if callable(credentials):
         return {"credential_provider": credentials}
     if credentials is Keyless.ANONYMOUS:
         return {"skip_signature": True}

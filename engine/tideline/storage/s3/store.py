@@ -95,6 +95,11 @@ class S3Store:
     def endpoint_url(self) -> str:
         return self._endpoint.service_url
 
+    @property
+    def connection(self) -> S3Connection | None:
+        """What it was opened with; None for the environment's identity."""
+        return self._connection
+
     def get(self, path: str) -> bytes:
         with self._requesting("read", path):
             result = obstore.get(self._client(), self._key(path))
