@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
+from tideline.hudi.table.names import column_names
 from tideline.iceberg.evolution.changes import IcebergChanges
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -238,16 +239,21 @@ class IcebergLakeTable(ReadableTable):
         options: Mapping[str, str] | None = None,
         token: str | None = None,
         branch: str = MAIN,
+        where: Any = None,
+        key: str | Sequence[str] = (),
     ) -> CommitReport:
         """Write rows as one commit, in this process: those of pyarrow (a Dataset or a reader of
         batches as well, in bounded memory), pandas, a list of dicts, or whatever gives an Arrow
-        stream, as Polars, DuckDB and other tables do.
+        stream, as Polars, DuckDB and other tables do. Columns are found by name.
 
-        `operation` is append (or insert, bulk_insert). Columns are found by name; optional ones
-        that rows lack are null. `options` are table properties for this write (`write.*`,
-        `commit.*`); `extra_metadata` goes into the summary of the snapshot. `token` names this
-        write: repeated with the same token it is never written twice, as long as the table keeps
-        its snapshot. `branch` gets the snapshot.
+        `operation` is append (or insert, bulk_insert); upsert, of rows with the same key; delete,
+        of rows with the keys of those given; overwrite (insert_overwrite_table), of all rows or
+        those that match `where`; or overwrite_partitions (insert_overwrite), of the partitions that
+        rows are in. `key` names its columns where it is not the table's identifier fields.
+
+        `options` are table properties for this write (`write.*`, `commit.*`); `extra_metadata` goes
+        into the summary of the snapshot. `token` names this write: repeated with the same token it
+        is written once, as long as the table keeps its snapshot. `branch` gets the snapshot.
         Raises InvalidDataError when the rows do not fit, ConflictError when other writers were
         always first (nothing of this write is visible; write again), UnknownOutcomeError when the
         store or the catalog went away while the commit became visible (look, or write again with
@@ -256,9 +262,33 @@ class IcebergLakeTable(ReadableTable):
         from tideline.iceberg_writing import write_iceberg
 
         write = IcebergWrite.asked(
-            operation, branch=branch, token=token, extra=extra_metadata, options=options
+            operation,
+            branch=branch,
+            token=token,
+            extra=extra_metadata,
+            options=options,
+            where=where,
+            key=column_names(key),
         )
         return write_iceberg(self.table, rows, write, self._clock)
+
+    def delete(
+        self,
+        where: Any,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        token: str | None = None,
+        branch: str = MAIN,
+    ) -> CommitReport:
+        """Delete the rows that match a condition as for reading, in one commit. Raises ConfigError
+        for what is no condition, and as `write` does."""
+        from tideline.iceberg_writing import delete_iceberg
+
+        write = IcebergWrite.asked(
+            "delete", branch=branch, token=token, extra=extra_metadata, options=options, where=where
+        )
+        return delete_iceberg(self.table, write, self._clock)
 
     def alter(self) -> IcebergChanges:
         """Changes of columns, partitions, order, properties, branches and tags: each method of what
@@ -357,13 +387,9 @@ class IcebergLakeTable(ReadableTable):
         engine: Any = write_groups_here
         if spark is not None:
             engine = engine_for(asked.options, partial(engine_on, spark))
+        chosen, clock = asked.options, self._clock
         return rewrite_data_files(
-            self.table,
-            asked.options,
-            engine,
-            where=asked.where,
-            branch=branch,
-            clock=self._clock,
+            self.table, chosen, engine, where=asked.where, branch=branch, clock=clock
         )
 
     def erase(
@@ -447,9 +473,8 @@ class IcebergLakeTable(ReadableTable):
         given: Mapping[str, str],
         spark: SparkSession | Callable[[], SparkSession] | None = None,
     ) -> IcebergContext:
-        return IcebergContext(
-            self.table, given, self._clock, partial(engine_on, spark), self.summary
-        )
+        engine = partial(engine_on, spark)
+        return IcebergContext(self.table, given, self._clock, engine, self.summary)
 
     def _expire_options(
         self, older_than: Moment | None, retain_last: int | None, snapshot_ids: Sequence[int]

@@ -15,7 +15,7 @@ from tideline.hudi.table.names import column_names
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.create import create_in_catalog, create_table
-from tideline.iceberg.write.execute import append_rows
+from tideline.iceberg.write.execute import write_rows
 from tideline.iceberg.write.given_rows import row_stream
 from tideline.iceberg.write.table_definition import IcebergDefinition
 from tideline.iceberg.write.write_request import IcebergWrite
@@ -82,6 +82,13 @@ def write_iceberg(
     return write_streams(table, (row_stream(_listed(rows, table)),), write, clock)
 
 
+def delete_iceberg(table: IcebergTable, write: IcebergWrite, clock: Clock) -> CommitReport:
+    """See `IcebergLakeTable.delete`. Raises ConfigError without a condition."""
+    if write.where is None:
+        raise ConfigError("name the rows that go, by a condition")
+    return write_streams(table, (), write, clock)
+
+
 def write_streams(
     table: IcebergTable,
     streams: Iterable[pa.RecordBatchReader],
@@ -90,7 +97,7 @@ def write_streams(
 ) -> CommitReport:
     """The same for rows in streams, which are read one after another."""
     before, started_ms = ResourceUsage.so_far(), clock.now_ms()
-    done = append_rows(table, streams, write, clock=clock)
+    done = write_rows(table, streams, write, clock=clock)
     seconds = (clock.now_ms() - started_ms) / 1000
     return report_iceberg_write(done, seconds, ResourceUsage.so_far().since(before))
 

@@ -62,6 +62,26 @@ def test_a_table_is_created_and_filled(answer: Tideline, source: str, tmp_path: 
     assert sorted(row["id"] for row in shown) == [1, 2, 3]
 
 
+def test_rows_are_replaced_and_taken_away(
+    answer: Tideline, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    create(answer, source, uri)
+    write = ("write", uri, "--source", source)
+    assert answer(*write, "--operation", "upsert", "--key", "id")["rows_inserted"] == 3
+    done = answer(*write, "--operation", "upsert", "--key", "id")
+    assert (done["rows_inserted"], done["rows_updated"]) == (0, 3)
+    overwrite = (*write, "--operation", "overwrite", "--where", "id > 1")
+    monkeypatch.setattr("tideline.cli.consent.is_asked", lambda *, yes: not yes)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    answer(*overwrite, fails=True)
+    assert tideline.open_iceberg(uri).count() == 3
+    assert answer(*overwrite, "--yes")["rows_deleted"] == 2
+    assert tideline.open_iceberg(uri).count() == 4
+    answer(*write, "--operation", "delete", "--key", "id", "--yes")
+    assert tideline.open_iceberg(uri).count() == 0
+
+
 def test_a_table_of_a_catalog(answer: Tideline, source: str, tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     catalog = ("--catalog", f"sqlite:///{tmp_path}/catalog.db",
@@ -84,6 +104,8 @@ REFUSED = (
     (("write", "{uri}", "--source", "{source}", "--format", "csv"), "are Parquet"),
     (("write", "{uri}", "--source", "{source}", "--branch", "x"), "no such branch"),
     (("write", "{uri}", "--source", "{source}", "--option", "hoodie.x=1"), "no such option"),
+    (("write", "{uri}", "--source", "{source}", "--operation", "upsert"), "no identifier fields"),
+    (("write", "{uri}", "--source", "{source}", "--where", "id > 1"), "a condition is for rows"),
     (("write", "{uri}", "--source", "{source}/broken"), "source file"),
 )
 

@@ -47,8 +47,12 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.iceberg.data.deletion_vector import BLOB_TYPE, decode_deletion_vector
-from tideline.iceberg.data.puffin import Blob, read_blobs
+from tideline.iceberg.data.deletion_vector import (
+    BLOB_TYPE,
+    decode_deletion_vector,
+    encode_deletion_vector,
+)
+from tideline.iceberg.data.puffin import Blob, encode_puffin, read_blobs
 from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.manifest.manifest_list import read_manifest_list
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -56,7 +60,6 @@ from tideline.iceberg.services.reachable_file import live_files
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.parquet.spliced_file import SplicedFile, StoredParquet
 from tideline.testing.iceberg_model import IcebergModel
-from tideline.testing.puffin_file import encode_deletion_vector, encode_puffin
 from tideline.testing.small_table import SmallTable, batch
 
 pytestmark = pytest.mark.usefixtures("version_6")

@@ -13,11 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.iceberg.data.deletion_vector import BLOB_TYPE, MAGIC, decode_deletion_vector
-from tideline.iceberg.data.equality_deletes import DeletedValues
+from tideline.iceberg.data.deletion_vector import (
+    BLOB_TYPE,
+    MAGIC,
+    decode_deletion_vector,
+    encode_deletion_vector,
+)
 from tideline.iceberg.data.position_deletes import live_rows, positions_by_path
-from tideline.iceberg.data.puffin import Blob, read_blobs
-from tideline.testing.puffin_file import encode_deletion_vector, encode_puffin
+from tideline.iceberg.data.puffin import Blob, encode_puffin, read_blobs
+from tideline.iceberg.data.row_values import ABSENT, RowValues
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), None])
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), FLOATS, st.booleans()), max_size=9)
@@ -28,11 +32,16 @@ ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), FLOATS, st.bool
 def test_a_row_is_deleted_when_all_compared_fields_equal(
     deleted: list[Any], rows: list[Any]
 ) -> None:
-    values = DeletedValues.of(columns(deleted))
+    values = RowValues.of(columns(deleted))
     wanted = {comparable(row) for row in deleted}
-    assert values.live_rows(columns(rows)).tolist() == [
-        comparable(row) not in wanted for row in rows
-    ]
+    found = values.numbers(columns(rows))
+    assert (found == ABSENT).tolist() == [comparable(row) not in wanted for row in rows]
+    by_number: dict[int, set[Any]] = {}
+    for number, row in zip(found.tolist(), rows, strict=True):
+        by_number.setdefault(number, set()).add(comparable(row))
+    by_number.pop(ABSENT, None)
+    assert all(len(same) == 1 for same in by_number.values())
+    assert len(by_number) <= len(values) == len(wanted)
 
 
 def columns(rows: list[Any]) -> list[pa.Array]:

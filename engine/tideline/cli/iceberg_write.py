@@ -10,6 +10,7 @@ from tideline.cli.options import parse_pairs
 from tideline.clock import SystemClock
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.table.names import column_names
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.row_change import branch_head
@@ -38,6 +39,8 @@ def asked_write(table: IcebergTable, source_format: str, asked: Mapping[str, Any
         branch=asked["branch"] or MAIN,
         token=asked["token"],
         options=parse_pairs(asked["options"], option="--option"),
+        where=asked["where"],
+        key=column_names(asked["key"] or ""),
     )
     branch_head(table.metadata, write.branch)
     WriteSettings.of(table.metadata, write.options)

@@ -113,6 +113,16 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     help="Names this write: repeated with the same token it is never written twice.",
 )
 @click.option("--branch", metavar="NAME", help="The branch of an Iceberg table, main without.")
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Of an Iceberg table: which rows an overwrite replaces, in SQL; all without.",
+)
+@click.option(
+    "--key",
+    metavar="COLUMNS",
+    help="Of an Iceberg table: the key of an upsert or delete, where the table has none.",
+)
 @dry_run_option("Show what would be written, without reading rows; change nothing.")
 @yes_option
 def write_command(
@@ -128,8 +138,9 @@ def write_command(
     table = open_any(source)
     found = StoreLocation.of(rows_from, source.storage)
     if isinstance(table, HoodieTable):
-        if asked.pop("branch"):
-            raise ConfigError("Hudi tables have no branches: leave out --branch")
+        for name in ("branch", "where", "key"):
+            if asked.pop(name):
+                raise ConfigError(f"--{name} is for Iceberg tables: leave it out")
         _write_hudi(LakeTable(table), found, source_format, asked, (dry_run, yes, as_json))
         return
     # Takes a tenth of a second to import, which writes of Hudi tables need not wait for.
@@ -139,6 +150,8 @@ def write_command(
     if dry_run:
         _print_plan(table.metadata.location, write.operation.value, found, as_json=as_json)
         return
+    if write.operation.takes_rows_away:
+        _ask(write.operation.value, table.metadata.location, yes=yes)
     with progress("writing the table"):
         report = write_files(table, write, find_sources(found))
     _print_written(SourceWritten(report), as_json=as_json)
@@ -160,7 +173,7 @@ def _write_hudi(
         _print_plan(table.uri, planned.value, found, as_json=as_json)
         return
     if planned in _TAKING_ROWS_AWAY:
-        ask(f"{planned} takes rows away from {table.uri}. Continue?", yes=yes)
+        _ask(planned.value, table.uri, yes=yes)
     sets_rows_aside = asked["on_bad_row"] == "quarantine"
     wanted = SourceWrite(
         found,
@@ -186,6 +199,10 @@ def _write_hudi(
     with progress("writing the table"):
         written = write_sources(table, open_session, wanted)
     _print_written(written, as_json=as_json)
+
+
+def _ask(operation: str, table: str, *, yes: bool) -> None:
+    ask(f"{operation} takes rows away from {table}. Continue?", yes=yes)
 
 
 def _print_written(written: SourceWritten, *, as_json: bool) -> None:

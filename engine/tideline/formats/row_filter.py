@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -24,6 +26,8 @@ from tideline.formats.filter_expression import sql_expression
 _BY_NUMBER = "FieldPath("
 """How Arrow prints a column that is named by its number."""
 _GUARANTEES_MAX = 16
+_NUMBER = "\0row"
+"""No column has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,13 @@ class RowFilter:
             raise ConfigError(
                 f"the condition does not suit a value: {error}", value=self.expression
             ) from error
+
+    def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Which rows of a batch those are, counted from 0. Raises as `selected`."""
+        counted = pa.array(np.arange(batch.num_rows, dtype=np.int64))
+        found = self.selected(batch.append_column(_NUMBER, counted)).column(_NUMBER)
+        numbers: npt.NDArray[np.int64] = found.to_numpy()
+        return numbers
 
     def possible(self, guarantees: Iterable[pc.Expression]) -> list[int]:
         """The numbers of the guarantees that the condition does not contradict; of all where it

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tideline.clock import Clock, SystemClock
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.commit.replacement import AddedDelete
+from tideline.iceberg.commit.replacement import AddedDelete, operation_of
 from tideline.iceberg.commit.rewritten_manifests import ManifestRewrite, MissingFiles
 from tideline.iceberg.commit.snapshot_producer import (
     SnapshotContent,
@@ -59,12 +59,9 @@ class ExchangeFiles:
     @property
     def operation(self) -> str:
         """As Iceberg names what such a commit does."""
-        is_changed = self.removed_data or self.removed_deletes or self.added_deletes
-        if not is_changed and not self.drops_old_bounds:
-            return "append"
-        if self.is_rearrangement:
-            return "replace"
-        return "overwrite" if self.added_data else "delete"
+        named = operation_of(self)
+        is_changed = named != "append" or self.drops_old_bounds
+        return "replace" if is_changed and self.is_rearrangement else named
 
     @property
     def is_empty(self) -> bool:

@@ -36,6 +36,13 @@ class ReplacedFiles(Protocol):
     def summary_extra(self) -> Mapping[str, str]: ...
 
 
+def operation_of(files: ReplacedFiles) -> str:
+    """As Iceberg names what a commit does that changes rows."""
+    if not (files.removed_data or files.removed_deletes or files.added_deletes):
+        return "append"
+    return "overwrite" if files.added_data else "delete"
+
+
 @dataclass(frozen=True, slots=True)
 class RewriteFiles:
     """Files to be replaced, files that replace them, and the snapshot that was read for it.

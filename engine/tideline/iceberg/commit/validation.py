@@ -57,7 +57,7 @@ def find_conflict(io: FileIO, metadata: TableMetadata, rewrite: RewriteFiles) ->
             return f"another writer changes rows in the partition of {file.file_path}"
     if metadata.format_version < 2 or not rewrite.removed_data:
         return None
-    replaced = _ReplacedFiles(rewrite.removed_data, metadata)
+    replaced = DeleteTargets(rewrite.removed_data, metadata)
     for snapshot in since:
         for entry in _new_deletes(io, snapshot):
             path = replaced.harmed_by(entry, rewrite)
@@ -102,8 +102,8 @@ def _outnumbers(delete: ManifestEntry, sequence_number: int | None) -> bool:
     )
 
 
-class _ReplacedFiles:
-    """The replaced data files, by path and by partition."""
+class DeleteTargets:
+    """Data files by path and by partition: which of them a delete applies to."""
 
     def __init__(self, files: Iterable[DataFile], metadata: TableMetadata) -> None:
         self._metadata = metadata
@@ -118,7 +118,7 @@ class _ReplacedFiles:
     def harmed_by(self, delete: ManifestEntry, rewrite: RewriteFiles) -> str | None:
         """A replaced file whose rows would be visible, or not, though they were not, or were."""
         file = delete.data_file
-        hit = self._hit_by(file)
+        hit = self.hit_by(file)
         if not _outnumbers(delete, rewrite.sequence_number):
             return hit
         new_specs = {data_file.spec_id for data_file in rewrite.added_data}
@@ -129,7 +129,8 @@ class _ReplacedFiles:
             return None
         return hit or (next(iter(self._paths)) if file.spec_id in new_specs else None)
 
-    def _hit_by(self, delete: DataFile) -> str | None:
+    def hit_by(self, delete: DataFile) -> str | None:
+        """One of the files that a delete file may delete rows of."""
         only = referenced_data_file(delete)
         if only is not None:
             return only if only in self._paths else None

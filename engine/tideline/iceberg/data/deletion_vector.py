@@ -10,6 +10,7 @@ Source: Iceberg's Puffin specification, `deletion-vector-v1`; Roaring's format s
 from __future__ import annotations
 
 import struct
+from array import array
 from zlib import crc32
 
 import numpy as np
@@ -45,6 +46,14 @@ def decode_deletion_vector(blob: bytes, *, path: str) -> Positions:
         raise CorruptTableError("a deletion vector's checksum does not fit", path=path)
     with faults_named("a deletion vector cannot be read", path=path):
         return _positions(BitMap64.deserialize(body[4:]))
+
+
+def encode_deletion_vector(positions: Positions) -> bytes:
+    """The blob of ascending, distinct positions."""
+    bitmap = BitMap64(array("Q", positions.tobytes()))
+    bitmap.run_optimize()
+    body = MAGIC + bitmap.serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", crc32(body))
 
 
 def _positions(bitmap: BitMap64) -> Positions:

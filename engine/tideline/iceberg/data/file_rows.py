@@ -27,7 +27,6 @@ from tideline.iceberg.data.arrow_schema import arrow_type
 from tideline.iceberg.data.avro_source import AvroSource
 from tideline.iceberg.data.bounded_cache import BoundedCache
 from tideline.iceberg.data.deletion_vector import BLOB_TYPE, Positions, decode_deletion_vector
-from tideline.iceberg.data.equality_deletes import DeletedValues
 from tideline.iceberg.data.nested_column import ColumnPath, only_field
 from tideline.iceberg.data.orc_source import OrcSource
 from tideline.iceberg.data.parquet_rows import (
@@ -45,6 +44,7 @@ from tideline.iceberg.data.position_deletes import (
 )
 from tideline.iceberg.data.puffin import read_blobs
 from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.data.row_values import ABSENT, RowValues
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.scan.task import FileScanTask
@@ -76,7 +76,7 @@ class FileRows:
         self._row_filter = row_filter
         self._positions: BoundedCache[Mapping[str, Positions]] = BoundedCache(_POSITIONS_BYTES_MAX)
         # Data files of every age have deletes of their own, made of mostly the same files.
-        self._values: BoundedCache[DeletedValues] = BoundedCache(_VALUES_BYTES_MAX)
+        self._values: BoundedCache[RowValues] = BoundedCache(_VALUES_BYTES_MAX)
         self._columns: BoundedCache[Sequence[pa.Array]] = BoundedCache(_VALUES_BYTES_MAX)
 
     def batches(self, task: FileScanTask, part: FilePart | None = None) -> Iterator[pa.RecordBatch]:
@@ -85,6 +85,13 @@ class FileRows:
         Raises CorruptTableError, UnsupportedTableError, ObjectNotFoundError,
         StorageUnavailableError.
         """
+        for rows, _ in self.numbered(task, part):
+            yield rows
+
+    def numbered(
+        self, task: FileScanTask, part: FilePart | None = None
+    ) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+        """The same with each row's number in the file. Raises what `batches` raises."""
         hidden: list[NestedField] = []
         deletes = self._deletes(task, hidden)
         visible = list(range(len(self._layout.fields)))
@@ -93,12 +100,13 @@ class FileRows:
         ):
             live = deletes.live_rows(found)
             rows = self._with_lineage(task, found)
+            positions = np.arange(found.first, found.first + rows.num_rows, dtype=np.int64)
             if hidden:
                 rows = rows.select(visible)
             if live is not None and not live.all():
-                rows = rows.filter(pa.array(live))
+                rows, positions = rows.filter(pa.array(live)), positions[live]
             if rows.num_rows:
-                yield rows
+                yield rows, positions
 
     def differences(
         self, before: FileScanTask, after: FileScanTask
@@ -225,13 +233,13 @@ class FileRows:
 
     def _deleted_values(
         self, files: Sequence[DataFile], columns: Sequence[tuple[ColumnPath, NestedField]]
-    ) -> DeletedValues:
+    ) -> RowValues:
         fields = [field for _, field in columns]
         paths = [replace(path, column=at) for at, (path, _) in enumerate(columns)]
 
-        def load() -> tuple[DeletedValues, int]:
+        def load() -> tuple[RowValues, int]:
             parts = [self._deleted_columns(file, fields, paths) for file in files]
-            values = DeletedValues.of(
+            values = RowValues.of(
                 [pa.concat_arrays(of_field) for of_field in zip(*parts, strict=True)]
             )
             return values, values.size_bytes
@@ -278,10 +286,10 @@ class _Comparison:
     """Some fields of the rows, and the values of them that are deleted."""
 
     paths: Sequence[ColumnPath]
-    values: DeletedValues
+    values: RowValues
 
     def live_rows(self, rows: pa.RecordBatch) -> Any:
-        return self.values.live_rows([path.values(rows) for path in self.paths])
+        return self.values.numbers([path.values(rows) for path in self.paths]) == ABSENT
 
 
 def _named_vector(body: bytes, referenced: str, path: str) -> bytes:

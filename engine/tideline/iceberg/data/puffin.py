@@ -8,9 +8,10 @@ Source: Iceberg's Puffin specification.
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -68,3 +69,37 @@ def read_blobs(body: bytes, *, path: str) -> tuple[Blob, ...]:
             with pa.input_stream(pa.BufferReader(payload), compression="lz4") as stream:
                 payload = stream.read(read_limits().object_bytes_max + 1)
         return tuple(Blob.parse(blob) for blob in parse_json(payload, path=path)["blobs"])
+
+
+def encode_puffin(
+    blobs: Sequence[tuple[Blob, bytes]], *, created_by: str
+) -> tuple[bytes, tuple[Blob, ...]]:
+    """A file of uncompressed blobs, and the blobs with their places in it."""
+    parts, placed, at = [MAGIC], [], len(MAGIC)
+    for blob, content in blobs:
+        placed.append(replace(blob, offset=at, length=len(content), compression_codec=None))
+        parts.append(content)
+        at += len(content)
+    footer = {
+        "blobs": [_json(blob) for blob in placed],
+        "properties": {"created-by": created_by},
+    }
+    payload = json.dumps(footer, separators=(",", ":")).encode()
+    parts += [MAGIC, payload, struct.pack("<iI", len(payload), 0), MAGIC]
+    return b"".join(parts), tuple(placed)
+
+
+def _json(blob: Blob) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "type": blob.type,
+        "fields": list(blob.fields),
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+    }
+    if blob.compression_codec is not None:
+        content["compression-codec"] = blob.compression_codec
+    if blob.properties:
+        content["properties"] = dict(blob.properties)
+    return content

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.iceberg.data.name_mapping import MappedField, parse_name_mapping
@@ -43,6 +43,16 @@ class RowLayout:
     def fields(self) -> tuple[NestedField, ...]:
         """The columns that are read and written: the schema's, and those of row lineage."""
         return fields_with_lineage(self.schema.fields, has_lineage=self.has_lineage)
+
+    def projected(self, names: Container[str], *, has_lineage: bool = False) -> RowLayout:
+        """The layout of these columns alone; deletes may still compare the others."""
+        fields = tuple(field for field in self.schema.fields if field.name in names)
+        return replace(
+            self,
+            schema=replace(self.schema, fields=fields),
+            older_schemas=(self.schema, *self.older_schemas),
+            has_lineage=has_lineage,
+        )
 
     def constants(self, file: DataFile) -> dict[int, Any]:
         """The values that the file's partition gives its identity columns, by column id."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -74,24 +73,11 @@ def missing_files_named(io: FileIO) -> Iterator[None]:
         ) from error
 
 
-def projected(layout: RowLayout, names: set[str]) -> RowLayout:
-    """The layout of these columns; deletes may still compare the others."""
-    fields = tuple(
-        nested_field for nested_field in layout.schema.fields if nested_field.name in names
-    )
-    return replace(
-        layout,
-        schema=replace(layout.schema, fields=fields),
-        older_schemas=(layout.schema, *layout.older_schemas),
-        has_lineage=False,
-    )
-
-
 def _count(io: FileIO, choice: SnapshotChoice) -> int:
     """The rows, by the manifests' counts; of files with deletes the columns that these compare are
     read."""
     first = {field.name for field in choice.metadata.schema().fields[:1]}
-    reader = FileRows(io, projected(RowLayout.of(choice.metadata), first), any_format=True)
+    reader = FileRows(io, RowLayout.of(choice.metadata).projected(first), any_format=True)
     return sum(
         sum(batch.num_rows for batch in reader.batches(task))
         if task.deletes
@@ -109,7 +95,7 @@ def _rows(
 ) -> Generator[pa.RecordBatch]:
     asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
     metadata = choice.metadata
-    reader = FileRows(io, projected(RowLayout.of(metadata), asked), row_filter, any_format=True)
+    reader = FileRows(io, RowLayout.of(metadata).projected(asked), row_filter, any_format=True)
     pruning = None if row_filter is None else ConditionPruning(row_filter, metadata)
     read = _selected(reader, chosen, row_filter)
     with missing_files_named(io):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,7 @@ from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
+from tideline.iceberg.data.row_lineage import fields_with_lineage, has_lineage
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations
@@ -58,12 +58,16 @@ class NewFiles:
         settings: WriteSettings,
         write_id: str,
         head: Snapshot | None,
+        *,
+        takes_stored: bool = False,
     ) -> NewFiles:
-        """For a table as it is. Raises ConfigError, UnsupportedTableError, CorruptTableError."""
+        """For a table as it is; `takes_stored`: rows of other files may come, with their lineage.
+        Raises ConfigError, UnsupportedTableError, CorruptTableError."""
         schema, order = metadata.schema(), metadata.sort_order()
+        carries = takes_stored and has_lineage(metadata)
         layout = FileLayout(
             schema_id=schema.schema_id,
-            fields=schema.fields,
+            fields=fields_with_lineage(schema.fields, has_lineage=carries),
             parquet=ParquetSettings.of(settings.properties, schema),
             metrics=MetricsConfig.of(settings.properties, schema, order),
             sort_order_id=order.order_id,
@@ -90,15 +94,6 @@ class NewFiles:
         for rows in gathered(batches, _SORTED_BYTES):
             for part in order.sorted_parts(rows.to_batches(), self.metadata.schema()):
                 self._write(part)
-
-    @contextmanager
-    def discarded_on_failure(self) -> Iterator[None]:
-        """Removes them where writing them fails or is interrupted."""
-        try:
-            yield
-        except BaseException:
-            self.discard()
-            raise
 
     def discard(self) -> None:
         """Remove all of them, as far as the store lets it."""

@@ -1,8 +1,10 @@
-"""The commit of a write: files with new rows come.
+"""The commit of a write: files with new rows come, and files or rows that it takes out go.
 
 1. Another attempt, of this process or of one that died, may have committed the same write: its
    token is found in a snapshot of the table, and nothing is done.
-2. That is looked at again on whatever the table has become when another writer was first
+2. What was taken out must be all that is to go, whatever others committed since it was read
+   (row_conflicts.py). Conflicted: the change has to be made again.
+3. Both are looked at again on whatever the table has become when another writer was first
    (snapshot_producer.py).
 """
 
@@ -10,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError
 from tideline.iceberg.commit.manifest_merge import MergePolicy
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.commit.replacement import AddedDelete
+from tideline.iceberg.commit.replacement import AddedDelete, operation_of
 from tideline.iceberg.commit.rewritten_manifests import ManifestRewrite, MissingFiles
+from tideline.iceberg.commit.row_conflicts import ReadState, find_row_conflict
 from tideline.iceberg.commit.snapshot_producer import (
     SnapshotContent,
     commit_snapshot,
@@ -36,15 +38,20 @@ from tideline.iceberg.write.write_settings import WriteSettings
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Files that come, and what becomes of rows by that. New rows are younger than all deletes."""
+    """Files that come and go, and what becomes of rows by that. New rows are younger than all
+    deletes. `read` is what it was made from, None for rows that only come."""
 
     counts: RowCounts
     added_data: tuple[DataFile, ...] = ()
+    removed_data: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    added_deletes: tuple[AddedDelete, ...] = ()
+    read: ReadState | None = None
     summary_extra: Mapping[str, str] = field(default_factory=dict)
-    removed_data: ClassVar[tuple[DataFile, ...]] = ()
-    removed_deletes: ClassVar[tuple[DataFile, ...]] = ()
-    added_deletes: ClassVar[tuple[AddedDelete, ...]] = ()
-    sequence_number: ClassVar[int | None] = None
+
+    @property
+    def sequence_number(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class _Attempts:
 
     @property
     def operation(self) -> str:
-        return "append"
+        return operation_of(self.change)
 
     @property
     def branch(self) -> str:
@@ -119,10 +126,14 @@ class _Attempts:
             return Conflicted("an earlier write with the same token took place")
         refuse_publication(metadata)
         head = branch_head(metadata, self.branch)
+        read = self.change.read
+        reason = None if read is None else find_row_conflict(self.io, metadata, head, read)
+        if reason is not None:
+            return Conflicted(reason)
         if self.manifests is None:
             policy = MergePolicy.of(self.settings.properties)
             self.manifests = ManifestRewrite(self.io, self.writer, self.change, policy)
-        written_as = replace(metadata, properties=self.settings.properties)
-        content = self.manifests.apply(written_as, head)
-        assert not isinstance(content, MissingFiles), "no file is to be replaced"
+        content = self.manifests.apply(self.settings.applied(metadata), head)
+        if isinstance(content, MissingFiles):
+            return Conflicted(f"another writer removed {content.locations[0]}")
         return content

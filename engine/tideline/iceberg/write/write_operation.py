@@ -8,9 +8,25 @@ from tideline.errors import ConfigError
 
 
 class IcebergOperation(StrEnum):
-    """One kind of write."""
+    """One kind of write. Rows come beside others; in the places of those with their keys; they say
+    which keys go; or they come in the places of all rows, of those that match a condition, or of
+    those of their partitions."""
 
     APPEND = "append"
+    UPSERT = "upsert"
+    DELETE = "delete"
+    OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+
+    @property
+    def takes_rows_away(self) -> bool:
+        """Whether rows go that no given row replaces."""
+        return self not in (IcebergOperation.APPEND, IcebergOperation.UPSERT)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows are found by key."""
+        return self in (IcebergOperation.UPSERT, IcebergOperation.DELETE)
 
     @classmethod
     def named(cls, given: str | None, *, default: IcebergOperation) -> IcebergOperation:
@@ -28,4 +44,6 @@ class IcebergOperation(StrEnum):
 _HUDI_WORDS = {
     "insert": "append",
     "bulk_insert": "append",
+    "insert_overwrite_table": "overwrite",
+    "insert_overwrite": "overwrite_partitions",
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
@@ -38,13 +39,17 @@ class RowCounts:
 @dataclass(frozen=True, slots=True)
 class IcebergWrite:
     """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
-    without being written twice; `extra` goes into the summary of the snapshot."""
+    without being written twice; `extra` goes into the summary of the snapshot. Rows that match
+    `where` go in an overwrite or a delete; `key` are the fields that rows are found by, where these
+    are not the table's own."""
 
     operation: IcebergOperation
     branch: str = MAIN
     token: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    where: Any = None
+    key: tuple[str, ...] = ()
 
     @classmethod
     def asked(
@@ -55,10 +60,12 @@ class IcebergWrite:
         token: str | None = None,
         extra: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        where: Any = None,
+        key: Sequence[str] = (),
     ) -> IcebergWrite:
         """As callers give it. Raises ConfigError."""
         wanted = IcebergOperation.named(operation, default=IcebergOperation.APPEND)
-        return cls(wanted, branch, token, extra or {}, options or {})
+        return cls(wanted, branch, token, extra or {}, options or {}, where, tuple(key))
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
@@ -67,6 +74,14 @@ class IcebergWrite:
             raise ConfigError(
                 f"a token has 1 to {_LENGTH_MAX} printable characters", value=token[:_LENGTH_MAX]
             )
+        takes_where = (IcebergOperation.OVERWRITE, IcebergOperation.DELETE)
+        if self.where is not None and self.operation not in takes_where:
+            message = (
+                "a condition is for rows that go: overwrite those that match it, or delete them"
+            )
+            raise ConfigError(message, value=self.operation.value)
+        if self.key and (self.where is not None or not self.operation.is_keyed):
+            raise ConfigError("a key is for upserts and deletes of rows", value=", ".join(self.key))
         own = next((name for name in self.extra if name.startswith(_OWN)), None)
         if own is not None:
             raise ConfigError("extra metadata does not take names of the commit's own", value=own)

@@ -7,7 +7,7 @@ the table keeps its files is the table's alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tideline.errors import ConfigError, UnsupportedTableError
@@ -29,6 +29,11 @@ _OPTIONS = frozenset(
         "write.metadata.metrics.default",
         "write.metadata.metrics.max-inferred-column-defaults",
         "write.summary.partition-limit",
+        "write.delete.mode",
+        "write.delete.isolation-level",
+        "write.delete.granularity",
+        "write.merge.mode",
+        "write.merge.isolation-level",
         "commit.manifest-merge.enabled",
         "commit.manifest.target-size-bytes",
         "commit.manifest.min-count-to-merge",
@@ -40,12 +45,19 @@ _OPTIONS = frozenset(
 )
 _COLUMN_OPTIONS = ("write.parquet.bloom-filter-", "write.metadata.metrics.column.")
 _PROGRAMS = ("write.location-provider.impl", "write.py-location-provider.impl")
+_MODES = ("copy-on-write", "merge-on-read")
+_ISOLATION = ("serializable", "snapshot")
 _ALLOWED = MappingProxyType(
     {
         "write.format.default": ("parquet",),
         "write.parquet.page-version": ("v1",),
         "write.manifest-lists.enabled": ("true",),
         "write.distribution-mode": ("none", "hash", "range"),
+        "write.delete.mode": _MODES,
+        "write.delete.isolation-level": _ISOLATION,
+        "write.delete.granularity": ("partition", "file"),
+        "write.merge.mode": _MODES,
+        "write.merge.isolation-level": _ISOLATION,
     }
 )
 _ENCRYPTION = "encryption.key-id"
@@ -57,6 +69,21 @@ class WriteSettings:
 
     properties: Mapping[str, str]
     target_bytes: int
+
+    def applied(self, metadata: TableMetadata) -> TableMetadata:
+        """The table with these properties."""
+        return replace(metadata, properties=self.properties)
+
+    def merges_on_read(self, row_level: str, metadata: TableMetadata) -> bool:
+        """Whether rows that go stay in their files, and delete files say so, in a `delete` or a
+        `merge`: not in tables of version 1, which have no such files."""
+        mode = one_of(self.properties, f"write.{row_level}.mode", _MODES)
+        return mode == "merge-on-read" and metadata.format_version > 1
+
+    def ignores_new_rows(self, row_level: str) -> bool:
+        """Whether rows that come while a `delete` or a `merge` is at work are left alone."""
+        level = one_of(self.properties, f"write.{row_level}.isolation-level", _ISOLATION)
+        return level == "snapshot"
 
     @classmethod
     def of(cls, metadata: TableMetadata, options: Mapping[str, str]) -> WriteSettings:

@@ -1,17 +1,14 @@
-"""Equality deletes: rows whose values in some fields equal those of a deleted row.
+"""Rows by their values in some fields, prepared to look many others up.
 
-A set holds the deleted values of one choice of fields. Each field's values become small numbers,
-their places among the distinct deleted ones; the numbers of several fields are folded into one.
-Null equals null, NaN equals NaN, and the two zeros of a float differ, as in Iceberg's comparators.
-
-Source: Iceberg's specification, "Equality Delete Files".
+Each field's values become small numbers, their places among the distinct ones; the numbers of
+several fields are folded into one. Null equals null, NaN equals NaN, and the two zeros of a float
+differ, as in Iceberg's comparators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +17,21 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 Codes = npt.NDArray[np.int64]
-
-_ABSENT = -1
+ABSENT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedValues:
-    """Deleted rows, prepared to look many rows up."""
+class RowValues:
+    """The distinct values of some rows, numbered from 0."""
 
     values: tuple[pa.Array, ...]
-    """The distinct deleted values of each field."""
+    """The distinct values of each field."""
     folds: tuple[Codes, ...]
     """The distinct pairs after each further field, ascending, as folded numbers."""
 
     @classmethod
-    def of(cls, columns: Sequence[pa.Array]) -> DeletedValues:
-        """Of deleted rows, a column per field."""
+    def of(cls, columns: Sequence[pa.Array]) -> RowValues:
+        """Of rows with a column per field."""
         comparable = [_comparable(column) for column in columns]
         values = tuple(pc.unique(column) for column in comparable)
         folds: list[Codes] = []
@@ -46,37 +42,38 @@ class DeletedValues:
             folds.append(folded)
         return cls(values, tuple(folds))
 
+    def __len__(self) -> int:
+        return len(self.folds[-1] if self.folds else self.values[0])
+
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
         return sum(part.nbytes for part in (*self.values, *self.folds))
 
-    def live_rows(self, columns: Sequence[pa.Array]) -> Any:
-        """Which rows equal no deleted one, as booleans of numpy."""
+    def numbers(self, columns: Sequence[pa.Array]) -> Codes:
+        """The number that each row has here, ABSENT for one that equals none."""
         codes = _codes(_comparable(columns[0]), self.values[0])
         for column, distinct, fold in zip(columns[1:], self.values[1:], self.folds, strict=True):
             further = _codes(_comparable(column), distinct)
             pairs = np.where(
-                (codes == _ABSENT) | (further == _ABSENT),
-                _ABSENT,
-                codes * len(distinct) + further,
+                (codes == ABSENT) | (further == ABSENT), ABSENT, codes * len(distinct) + further
             )
             codes = _places(pairs, fold)
-        return codes == _ABSENT
+        return codes
 
 
 def _codes(column: pa.Array, distinct: pa.Array) -> Codes:
     """Each value's place among distinct ones, nulls included."""
     places = pc.index_in(column, value_set=distinct, skip_nulls=False)
-    codes: Codes = places.fill_null(_ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Codes = places.fill_null(ABSENT).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
 
 def _places(pairs: Codes, fold: Codes) -> Codes:
     if not len(fold):
-        return np.full(len(pairs), _ABSENT, np.int64)
+        return np.full(len(pairs), ABSENT, np.int64)
     places = np.minimum(np.searchsorted(fold, pairs), len(fold) - 1)
-    return np.where(fold[places] == pairs, places, _ABSENT)
+    return np.where(fold[places] == pairs, places, ABSENT)
 
 
 def _comparable(column: pa.Array) -> pa.Array:

@@ -1,0 +1,315 @@
+"""Writes that take rows out of an Iceberg table: upserts, deletes and overwrites.
+
+1. Rows that come are written first, or held on disk where they take the places of stored ones.
+2. The files with rows that go are looked for in the newest snapshot of the branch. Copy-on-write
+   writes what stays of them into new files, merge-on-read writes delete files; a file without any
+   row that stays goes as a whole.
+3. One conditional commit. Where another writer committed what matters to it, the files of 2 are
+   removed and 2 is done again; those of 1 stay.
+
+A process that dies leaves files that no snapshot lists; the service remove_orphan_files takes them
+away.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.clock import Clock
+from tideline.errors import ConflictError
+from tideline.iceberg.commit.row_conflicts import ReadState
+from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.row_lineage import ROW_ID, has_lineage
+from tideline.iceberg.data.row_values import ABSENT
+from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.changed_files import (
+    ChangedFile,
+    changed_files,
+    kept_rows,
+    merged_rows,
+    with_lineage,
+)
+from tideline.iceberg.write.fitted_rows import fitted_streams
+from tideline.iceberg.write.held_rows import held_rows
+from tideline.iceberg.write.keyed_rows import GivenKeys, KeyedRows, TableKey
+from tideline.iceberg.write.new_deletes import NewDeletes, own_deletes
+from tideline.iceberg.write.new_files import NewFiles
+from tideline.iceberg.write.publish import (
+    discarded_on_failure,
+    earlier_write,
+    of_table,
+    publish,
+)
+from tideline.iceberg.write.row_change import RowChange, branch_head
+from tideline.iceberg.write.row_selection import (
+    AllRows,
+    MatchingRows,
+    RowSelection,
+    RowsOfPartitions,
+)
+from tideline.iceberg.write.write_operation import IcebergOperation
+from tideline.iceberg.write.write_request import IcebergWrite, IcebergWritten, RowCounts
+from tideline.iceberg.write.write_settings import WriteSettings
+from tideline.retry import RetryPolicy
+
+_RETRIES = RetryPolicy.at_once(4)
+Streams: TypeAlias = Iterable[pa.RecordBatchReader]
+
+
+def delete_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -> IcebergWritten:
+    """Delete the rows for which `write.where` holds, as one commit.
+
+    Raises ConfigError for what is no condition, ConflictError when other writers were always first,
+    UnknownOutcomeError, UnsupportedTableError, CorruptTableError and StorageUnavailableError.
+    """
+    return earlier_write(table, write) or _replaced(table, write, None, clock)
+
+
+def overwrite_rows(
+    table: IcebergTable, streams: Streams, write: IcebergWrite, *, clock: Clock
+) -> IcebergWritten:
+    """Put rows in the places of all rows, of those that match `write.where`, or of those of the
+    same partitions. Raises as `delete_matching`, and InvalidDataError for rows that do not fit."""
+    done = earlier_write(table, write)
+    if done is not None:
+        return done
+    metadata = table.metadata
+    settings = WriteSettings.of(metadata, write.options)
+    if write.where is not None:
+        MatchingRows.of(write.where, metadata)
+    head = branch_head(metadata, write.branch)
+    added = NewFiles.of(table.io, metadata, settings, f"write-{uuid.uuid4()}", head)
+    with of_table(metadata.location), discarded_on_failure(added):
+        added.add(fitted_streams(streams, added.layout.fields))
+    return _replaced(table, write, added, clock)
+
+
+def write_by_key(
+    table: IcebergTable, streams: Streams, write: IcebergWrite, *, clock: Clock
+) -> IcebergWritten:
+    """Put rows in the places of those with the same key, the others beside them; or delete those
+    with the key of given rows. Of given rows with the same key the last one counts. Raises as
+    `overwrite_rows`."""
+    done = earlier_write(table, write)
+    if done is not None:
+        return done
+    schema = table.metadata.schema()
+    key = TableKey.of(schema, write.key)
+    fields = schema.fields
+    if write.operation is IcebergOperation.DELETE:
+        fields, streams = key.fields, _only(streams, key.columns)
+    WriteSettings.of(table.metadata, write.options)
+    with (
+        of_table(table.metadata.location),
+        held_rows(fitted_streams(streams, fields), arrow_schema(fields)) as given,
+    ):
+        work = _ByKey(table, write, schema, GivenKeys.of(given, key), given)
+        return _until_first(table, write, work.change, (), clock)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One look at a state of the table: what goes, and the files that are written for it."""
+
+    table: IcebergTable
+    write: IcebergWrite
+    metadata: TableMetadata
+    head: Snapshot | None
+    settings: WriteSettings
+    files: NewFiles
+    deletes: NewDeletes
+    changed: list[ChangedFile] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: IcebergTable, write: IcebergWrite) -> _Attempt:
+        """On the table as it was read last."""
+        metadata = table.metadata
+        settings = WriteSettings.of(metadata, write.options)
+        head = branch_head(metadata, write.branch)
+        name = f"write-{uuid.uuid4()}"
+        files = NewFiles.of(table.io, metadata, settings, name, head, takes_stored=True)
+        deletes = NewDeletes(table.io, settings.applied(metadata))
+        return cls(table, write, metadata, head, settings, files, deletes)
+
+    @property
+    def row_level(self) -> str:
+        """What properties call it."""
+        return "merge" if self.write.operation is IcebergOperation.UPSERT else "delete"
+
+    @property
+    def merges_on_read(self) -> bool:
+        return self.settings.merges_on_read(self.row_level, self.metadata)
+
+    def look(self, selection: RowSelection, *, keeps_rows: bool = False) -> None:
+        """Find the files that have selected rows."""
+        found = changed_files(
+            self.table.io, self.metadata, self.head, selection, keeps_rows=keeps_rows
+        )
+        self.changed = list(found)
+
+    def take_out(self, selection: RowSelection) -> None:
+        """Write what stays, or which rows do not."""
+        if self.merges_on_read:
+            self.deletes.add(file for file in self.changed if not file.is_whole)
+        else:
+            self.files.add(kept_rows(self.table.io, self.metadata, self.changed, selection))
+
+    def change(
+        self, counts: RowCounts, selection: RowSelection, added: Sequence[DataFile] = ()
+    ) -> RowChange:
+        """The change for the commit."""
+        merges = self.merges_on_read
+        gone = [file.task for file in self.changed if file.is_whole or not merges]
+        needless = {id(file): file for task in gone for file in own_deletes(task)}
+        if isinstance(selection, AllRows):
+            needless.update((id(file), file) for task in gone for file in task.deletes)
+        by_path = {(file.file_path, file.content_offset): file for file in needless.values()}
+        read = ReadState(
+            None if self.head is None else self.head.snapshot_id,
+            tuple(file.task.data_file for file in self.changed),
+            selection.pruning,
+            self.settings.ignores_new_rows(self.row_level),
+        )
+        return RowChange(
+            counts,
+            (*added, *self.files.written),
+            tuple(task.data_file for task in gone),
+            (*by_path.values(), *self.deletes.removed),
+            self.deletes.added,
+            read,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ByKey:
+    """A write by key, made on one state of the table after another."""
+
+    table: IcebergTable
+    write: IcebergWrite
+    schema: Schema
+    keys: GivenKeys
+    given: pa.Table
+
+    def change(self, attempt: _Attempt) -> RowChange:
+        """Write the files of an attempt."""
+        if attempt.metadata.schema() != self.schema:
+            message = "the columns of the table changed meanwhile: nothing was written, write again"
+            raise ConflictError(message, table=attempt.metadata.location)
+        selection = KeyedRows.of(self.keys, attempt.metadata)
+        if self.write.operation is IcebergOperation.DELETE:
+            attempt.look(selection)
+            attempt.take_out(selection)
+            return attempt.change(_deleted(attempt), selection)
+        replaced = self._merge(attempt, selection)
+        counts = RowCounts(inserted=len(self.keys.last) - replaced, updated=replaced)
+        return attempt.change(counts, selection)
+
+    def _merge(self, attempt: _Attempt, selection: KeyedRows) -> int:
+        """Write all given rows; how many took the places of others."""
+        if not attempt.merges_on_read:
+            attempt.look(selection)
+            replaced: list[int] = []
+            io, metadata = attempt.table.io, attempt.metadata
+            attempt.files.add(
+                merged_rows(io, metadata, attempt.changed, self.keys, self.given, replaced.append)
+            )
+            return sum(replaced)
+        attempt.look(selection, keeps_rows=True)
+        attempt.take_out(selection)
+        ids = np.full(self.given.num_rows, ABSENT, np.int64)
+        is_replaced = np.zeros(self.given.num_rows, np.bool_)
+        carries = has_lineage(attempt.metadata)
+        for rows in (rows for file in attempt.changed for rows in file.rows):
+            numbers = self.keys.of_rows(rows)
+            is_replaced[numbers] = True
+            if carries:
+                stored = rows.column(ROW_ID.name).fill_null(ABSENT).to_numpy()
+                ids[numbers] = stored
+        last = np.sort(self.keys.last)
+        known = pa.array(ids[last], mask=ids[last] == ABSENT)
+        given = self.given.take(pa.array(last))
+        attempt.files.add(with_lineage(given, known, has_lineage=carries))
+        return int(is_replaced.sum())
+
+
+def _replaced(
+    table: IcebergTable, write: IcebergWrite, added: NewFiles | None, clock: Clock
+) -> IcebergWritten:
+    files = () if added is None else tuple(added.written)
+
+    def change(attempt: _Attempt) -> RowChange:
+        selection = _selection(attempt, files)
+        attempt.look(selection)
+        attempt.take_out(selection)
+        counts = _deleted(attempt, inserted=sum(file.record_count for file in files))
+        return attempt.change(counts, selection, files)
+
+    return _until_first(table, write, change, () if added is None else (added,), clock)
+
+
+def _until_first(
+    table: IcebergTable,
+    write: IcebergWrite,
+    change_of: Callable[[_Attempt], RowChange],
+    added: Sequence[NewFiles],
+    clock: Clock,
+) -> IcebergWritten:
+    """Make the change, again wherever another writer was first."""
+    reason = ""
+    for _ in _RETRIES.attempts():
+        done = None
+        with discarded_on_failure(*added):
+            if reason:
+                done = earlier_write(table, write)
+            if done is None:
+                attempt = _Attempt.of(table, write)
+                own = (attempt.files, attempt.deletes)
+                with of_table(attempt.metadata.location), discarded_on_failure(*own):
+                    change = change_of(attempt)
+        if done is not None:
+            for files in added:
+                files.discard()
+            return done
+        outcome = publish(
+            table, write, change, (*added, *own), attempt.settings, clock, may_repeat=own
+        )
+        if isinstance(outcome, IcebergWritten):
+            return outcome
+        reason = outcome.reason
+    for files in added:
+        files.discard()
+    message = f"not written, other writers were always first: {reason}; write again"
+    raise ConflictError(message, table=table.metadata.location)
+
+
+def _selection(attempt: _Attempt, added: Sequence[DataFile]) -> RowSelection:
+    write, metadata = attempt.write, attempt.metadata
+    if write.where is not None:
+        return MatchingRows.of(write.where, metadata)
+    is_divided = not metadata.spec(metadata.default_spec_id).is_unpartitioned
+    if write.operation is IcebergOperation.OVERWRITE_PARTITIONS and is_divided:
+        return RowsOfPartitions.of(added, metadata)
+    return AllRows()
+
+
+def _deleted(attempt: _Attempt, inserted: int = 0) -> RowCounts:
+    return RowCounts(inserted, deleted=sum(file.count for file in attempt.changed))
+
+
+def _only(streams: Streams, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
+    """The streams with these of their columns."""
+    for rows in streams:
+        found = [name for name in rows.schema.names if name in names]
+        schema = pa.schema([rows.schema.field(name) for name in found])
+        batches = (batch.select(found) for batch in rows)
+        yield pa.RecordBatchReader.from_batches(schema, batches)
