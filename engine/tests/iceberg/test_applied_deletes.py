@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 from typing import Any
 from zlib import crc32
@@ -24,7 +25,16 @@ from tideline.iceberg.data.puffin import Blob, encode_puffin, read_blobs
 from tideline.iceberg.data.row_values import ABSENT, RowValues
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), None])
-ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), FLOATS, st.booleans()), max_size=9)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "", None]),
+        FLOATS,
+        st.booleans(),
+        st.sampled_from([None, 0, 7, -(2**63), 2**63 - 1]),
+        st.sampled_from([None, dt.date(1970, 1, 1), dt.date(1, 1, 1)]),
+    ),
+    max_size=9,
+)
 
 
 @given(deleted=ROWS, rows=ROWS)
@@ -45,14 +55,14 @@ def test_a_row_is_deleted_when_all_compared_fields_equal(
 
 
 def columns(rows: list[Any]) -> list[pa.Array]:
-    kinds = (pa.string(), pa.float64(), pa.bool_())
+    kinds = (pa.string(), pa.float64(), pa.bool_(), pa.int64(), pa.date32())
     return [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
 
 
 def comparable(row: Any) -> Any:
     number = row[1]
     bits = None if number is None else struct.pack("<d", number if number == number else np.nan)
-    return row[0], bits, row[2]
+    return row[0], bits, *row[2:]
 
 
 @given(st.sets(st.integers(0, 300_000) | st.integers(2**32 - 5, 2**33), max_size=50))

@@ -187,7 +187,7 @@ def _range(keys: GivenKeys, schema: pa.Schema) -> RowFilter:
     for at, name in keys.key.whole_columns():
         column, values = pc.field(name), keys.columns[at]
         try:
-            distinct = keys.values.values[at]
+            distinct = keys.values.values[at].array
             if len(distinct) <= _FEW_KEYS:
                 found = found.and_also(RowFilter.of(column.isin(distinct), schema))
                 continue

@@ -130,7 +130,7 @@ class RowsOfPartitions:
         kept = tuple(field for field in schema.fields if field.name in rows.schema.names)
         columns = PartitionSplitter(self.spec, Schema(schema.schema_id, kept)).columns(rows)
         typed = [
-            column.cast(values.type) if column.type != values.type else column
+            column.cast(values.array.type)
             for column, values in zip(columns, self.values.values, strict=True)
         ]
         return np.flatnonzero(self.values.numbers(typed) != ABSENT)
