@@ -23,10 +23,14 @@ pytest.importorskip("pyiceberg")
 
 from pyiceberg.catalog import load_catalog
 
+from tideline.iceberg.table.catalog_opening import open_catalog
+from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.vended_keys import SETTING
-from tideline.testing.hostile_catalog import Answer
+from tideline.iceberg.table.vended_origin import OpenedOrigin
+from tideline.testing.hostile_catalog import Answer, Received
 from tideline.testing.minio_users import Right
+from tideline.testing.served_catalog import refusal
 from tideline.testing.vending_catalog import VendingCatalog
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ pytestmark = pytest.mark.minio
 
 NAME = "shop.orders"
 HTTP = {"allow_http": "true"}
-LIFE_S = 3.0
+LIFE_S = 6.0
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +184,28 @@ def test_spark_rewrites_and_erases_across_their_end(
     assert numbers_of(table.refresh()) == [0, 1, 2, 4, 5, 6]
     theirs = load_catalog("lake", uri=catalog.url).load_table(NAME)
     assert sorted(theirs.scan().to_arrow()["number"].to_pylist()) == [0, 1, 2, 4, 5, 6]
+
+
+def test_a_token_that_ends_is_asked_for_again(catalog: VendingCatalog) -> None:
+    """The catalog's own token may end before a long operation does: 401 and 419 say that."""
+    refused = [401, 419]
+
+    def ending(request: Received) -> Answer:
+        if refused and request.path.endswith(("/credentials", "/tables/orders")):
+            if not request.path.endswith("/credentials"):
+                refused.pop()
+            return refusal((refused or [401])[0], "NotAuthorizedException")
+        return catalog.honest(request)
+
+    found = open_catalog("lake", {"uri": catalog.url}, credentials={"credential": "a:b"})
+    assert isinstance(found, BoundedRestCatalog)
+    catalog.fate = ending
+    assert len(found.vended_for(("shop", "orders")).keys) == 1
+    assert len(found.vended_for(("shop", "orders")).keys) == 1
+    tokens = [asked for asked in catalog.received if asked.kind == "token"]
+    assert len(tokens) >= 2
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(OpenedOrigin(found, ("shop", "orders")))
 
 
 def test_none_asks_for_none(catalog: VendingCatalog, minio_server: MinioServer) -> None:

@@ -12,6 +12,8 @@
    the time of one answer. Where one of the answers was 503 the last one of these is given, unless
    the request was done in the end: behind a gateway the first may have been handled, or be yet, and
    a refusal of the second says nothing about that.
+6. Where the server remembers changes by their keys (`idempotency`), each has one, and is sent again
+   with it after 500, 502, 504 and a lost connection as well, as long as the server remembers it.
 
 Needs the extra `iceberg`.
 """
@@ -37,7 +39,9 @@ from urllib3.exceptions import HTTPError
 from tideline.bounded.parsing import decompress_bounded, parse_json
 from tideline.bounded.read_limits import read_limits, too_large
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.iceberg.table.busy_server import TOO_MANY_REQUESTS, UNAVAILABLE, busy_wait_s
+from tideline.iceberg.table.busy_server import TOO_MANY_REQUESTS, UNKNOWN, busy_wait_s
+from tideline.iceberg.table.idempotency import HEADER as KEY
+from tideline.iceberg.table.idempotency import Remembered, new_key
 from tideline.iceberg.table.strange_types import with_stand_ins
 from tideline.trust.catalog_access import CatalogAccess
 from tideline.trust.foreign_words import quoted
@@ -49,6 +53,9 @@ PAGES_MAX = 1_000
 """Of one listing."""
 _PIECE_BYTES = 256 * 1024
 _ANSWER = "the catalog's answer"
+_CONFIG, _TOKENS = "/v1/config", "/oauth/tokens"
+_CHANGES = ("POST", "DELETE")
+_NO_ANSWER = 504
 _current = threading.local()
 
 
@@ -66,9 +73,16 @@ class BoundedSession(requests.Session):
     """Sends to the server of `uri`, and without its credentials to that of `oauth2_server`."""
 
     def __init__(
-        self, uri: str, oauth2_server: str | None, access: CatalogAccess, timeout_s: float
+        self,
+        uri: str,
+        oauth2_server: str | None,
+        access: CatalogAccess,
+        timeout_s: float,
+        remembered: Remembered | None = None,
     ) -> None:
+        """`remembered` is shared by the sessions of one catalog."""
         super().__init__()
+        self._remembered = remembered or Remembered()
         self._catalog = ServerAddress.of(uri)
         self._servers = {self._catalog, ServerAddress.of(oauth2_server or uri)}
         self._access = access
@@ -101,6 +115,8 @@ class BoundedSession(requests.Session):
         if server != self._catalog:
             for name in ("Authorization", *self.bound_headers):
                 request.headers.pop(name, None)
+        elif self._remembered.seconds and request.method in _CHANGES and not _is_token(url):
+            request.headers[KEY] = new_key(time.time_ns() // 1_000_000, os.urandom(10))
         request.headers["Accept-Encoding"] = "gzip, identity"
         if self._access.proxy_for is not None:
             through = self._access.proxy_for(url)
@@ -112,21 +128,42 @@ class BoundedSession(requests.Session):
         self, request: requests.PreparedRequest, given: dict[str, Any], listing: Listing
     ) -> requests.Response:
         """The answer, once the server has time."""
-        until_s = time.monotonic() + self._timeout_s * ANSWER_TIMEOUTS
-        doubtful: requests.Response | None = None
+        is_keyed, within_s = KEY in request.headers, self._timeout_s * ANSWER_TIMEOUTS
+        until_s = time.monotonic() + min(within_s, self._remembered.seconds or within_s)
+        doubtful: requests.Response | requests.RequestException | None = None
         for attempt in count(1):
-            response = self._answer(request, given, listing)
-            status = response.status_code
-            if status == UNAVAILABLE:
-                doubtful = response
-            wait_s = busy_wait_s(status, response.headers, attempt, time.time())
+            found = self._answer_or_loss(request, given, listing, is_keyed=is_keyed)
+            is_lost = isinstance(found, requests.RequestException)
+            status = _NO_ANSWER if is_lost else found.status_code
+            if status in UNKNOWN:
+                doubtful = found
+            headers = {} if is_lost else found.headers
+            wait_s = busy_wait_s(status, headers, attempt, time.time(), is_remembered=is_keyed)
             if wait_s is None or time.monotonic() + wait_s > until_s:
                 break
             time.sleep(wait_s)
         is_change = request.method not in ("GET", "HEAD")
         if doubtful is not None and (status == TOO_MANY_REQUESTS or (is_change and status >= 400)):
-            return doubtful
-        return response
+            found = doubtful
+        if isinstance(found, requests.RequestException):
+            raise found
+        return found
+
+    def _answer_or_loss(
+        self,
+        request: requests.PreparedRequest,
+        given: dict[str, Any],
+        listing: Listing,
+        *,
+        is_keyed: bool,
+    ) -> requests.Response | requests.RequestException:
+        """What answered a request, or why nothing did where it may be sent again."""
+        try:
+            return self._answer(request, given, listing)
+        except (requests.ConnectionError, requests.Timeout) as error:
+            if not is_keyed:
+                raise
+            return error
 
     def _answer(
         self, request: requests.PreparedRequest, given: dict[str, Any], listing: Listing
@@ -166,7 +203,9 @@ class BoundedSession(requests.Session):
         body = _decoded(response, body or b"")
         listing.size_bytes += len(body)
         if body and not is_refusal:
-            parse_json(body, path=_path(response), what=_ANSWER)
+            document = parse_json(body, path=_path(response), what=_ANSWER)
+            if _path(response).endswith(_CONFIG):
+                self._remembered.take(document)
             body = with_stand_ins(body)
         return body
 
@@ -211,6 +250,10 @@ def _decoded(response: requests.Response, body: bytes) -> bytes:
         message = "the catalog's answer is compressed in a way that was not asked for"
         raise StorageUnavailableError(message, value=quoted(coding))
     return decompress_bounded("gzip", body, path=_path(response))
+
+
+def _is_token(url: str) -> bool:
+    return url.partition("?")[0].endswith(_TOKENS)
 
 
 def _path(response: requests.Response) -> str:

@@ -43,6 +43,7 @@ from requests import Session
 from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles, check_overridden
 from tideline.iceberg.table.catalog_http import BoundedSession
+from tideline.iceberg.table.idempotency import Remembered
 from tideline.iceberg.table.vended_keys import SETTING, Vended
 from tideline.secret_values import note_secrets
 from tideline.trust.author import Author
@@ -81,6 +82,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self._access = access
         self.timeout_s = timeout_s
         self._asked = asked
+        self._remembered = Remembered()
         self.uses_vended = _asks_for_credentials(name, self._given)
         super().__init__(name, **self._given)
 
@@ -98,13 +100,12 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         return tuple(sorted(self._asked.items()))
 
     def vended_for(self, identifier: Identifier) -> Vended:
-        """What the catalog vends now to reach the files of a table."""
+        """What the catalog vends now to reach the files of a table. Where the answer about them alone
+        is none, as that to a token that has ended, the table is loaded, with a new token."""
         if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
             parts = self._split_identifier_for_path(identifier)
             answer = self._session.get(self.url(Endpoints.load_credentials, prefixed=True, **parts))
-            answer.raise_for_status()
-            listed = LoadCredentialsResponse.model_validate_json(answer.text).storage_credentials
-            vended = Vended.of({}, [(entry.prefix, entry.config) for entry in listed])
+            vended = Vended() if not answer.ok else _vended_in(answer.text)
             if vended.keys:
                 return vended
         io = self.load_table(identifier).io
@@ -140,7 +141,11 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
 
     def _create_session(self) -> Session:
         session = BoundedSession(
-            self._given[URI], self._given.get(OAUTH2_SERVER), self._access, self.timeout_s
+            self._given[URI],
+            self._given.get(OAUTH2_SERVER),
+            self._access,
+            self.timeout_s,
+            self._remembered,
         )
         self._config_headers(session)
         session.headers.pop(_DELEGATION, None)
@@ -189,6 +194,11 @@ def _is_on_its_server(answered: object, uri: str) -> bool:
         and ".." not in answered
         and ServerAddress.of(answered) == ServerAddress.of(uri)
     )
+
+
+def _vended_in(text: str) -> Vended:
+    listed = LoadCredentialsResponse.model_validate_json(text).storage_credentials
+    return Vended.of({}, [(entry.prefix, entry.config) for entry in listed])
 
 
 def _asks_for_credentials(catalog: str, given: Mapping[str, Any]) -> bool:
