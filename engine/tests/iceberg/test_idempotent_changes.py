@@ -1,4 +1,4 @@
-"""A REST catalog that remembers changes by their keys: each is done once, however often it is sent."""
+"""A REST catalog that remembers changes by their keys: each is done once, however often sent."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
@@ -129,15 +130,17 @@ class BoundedSession(requests.Session):
     ) -> requests.Response:
         """The answer, once the server has time."""
         is_keyed, within_s = KEY in request.headers, self._timeout_s * ANSWER_TIMEOUTS
-        until_s = time.monotonic() + min(within_s, self._remembered.seconds or within_s)
+        lives_s = self._remembered.seconds if is_keyed else within_s
+        until_s = time.monotonic() + min(within_s, lives_s)
         doubtful: requests.Response | requests.RequestException | None = None
         for attempt in count(1):
             found = self._answer_or_loss(request, given, listing, is_keyed=is_keyed)
-            is_lost = isinstance(found, requests.RequestException)
-            status = _NO_ANSWER if is_lost else found.status_code
+            if isinstance(found, requests.Response):
+                status, headers = found.status_code, found.headers
+            else:
+                status, headers = _NO_ANSWER, CaseInsensitiveDict()
             if status in UNKNOWN:
                 doubtful = found
-            headers = {} if is_lost else found.headers
             wait_s = busy_wait_s(status, headers, attempt, time.time(), is_remembered=is_keyed)
             if wait_s is None or time.monotonic() + wait_s > until_s:
                 break

@@ -100,8 +100,8 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         return tuple(sorted(self._asked.items()))
 
     def vended_for(self, identifier: Identifier) -> Vended:
-        """What the catalog vends now to reach the files of a table. Where the answer about them alone
-        is none, as that to a token that has ended, the table is loaded, with a new token."""
+        """What the catalog vends now to reach a table's files. Where the request for that alone
+        is refused, as with a token that has ended, the table is loaded, with a new token."""
         if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
             parts = self._split_identifier_for_path(identifier)
             answer = self._session.get(self.url(Endpoints.load_credentials, prefixed=True, **parts))
