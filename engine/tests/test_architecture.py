@@ -87,6 +87,8 @@ NEEDS_AN_EXTRA = (
     "tideline.iceberg.services.rewrite_data_files.in_process.",
     "tideline.iceberg.services.rewrite_data_files.run.",
     "tideline.ingest.execute.rehearse_ingest.",
+    "tideline.ingest.execute.iceberg_table.",
+    "tideline.ingest.execute.open_ingest_table.",
     "tideline.ingest.proposal.",
     "tideline.publication.",
     "tideline.spark.",

@@ -13,15 +13,23 @@ from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.copy_again import plan_again, read_again
 from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.execute.iceberg_table import IcebergIngestTable
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
 from tideline.ingest.execute.table_access import SessionFactory, open_table
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.location import Location
-from tideline.ingest.operation.operation import IngestRange, Operation, TableTarget
+from tideline.ingest.operation.operation import (
+    HUDI,
+    ICEBERG,
+    IngestRange,
+    Operation,
+    TableTarget,
+)
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.lake_table import LakeTable
+from tideline.readable_table import ReadableTable
 from tideline.testing.people_ingest import no_session
 
 NAME = "orders"
@@ -47,6 +55,7 @@ class StreamFeed:
     properties: Mapping[str, str] = field(default_factory=dict)
     write_properties: Mapping[str, str] = field(default_factory=dict)
     location: Location | None = None
+    format: str = HUDI
     results: list[OperationResult] = field(default_factory=list)
     session_factory: SessionFactory = no_session
 
@@ -67,13 +76,16 @@ class StreamFeed:
             schema=self.schema,
             creation_properties=self.properties,
             write_properties=self.write_properties,
+            format=self.format,
         )
 
     def table(self) -> LakeTable | None:
         return open_table(self.target)
 
     def checkpoint(self) -> Checkpoint | None:
-        return current_checkpoints(self.table(), NAME, source=self.source).get(NAME)
+        operation = self._resync()
+        assert isinstance(operation.work, IngestRange)
+        return open_ingest_table(operation).checkpoints(operation.work).get(NAME)
 
     def look(self) -> Any:
         """What the source has now, from where the table has read to."""
@@ -123,10 +135,13 @@ class StreamFeed:
 
     def rows(self, *names: str) -> list[tuple[Any, ...]]:
         """The table's rows, in the order of their first column."""
-        table = self.table()
+        if self.format == ICEBERG:
+            table: ReadableTable | None = IcebergIngestTable.open(self._resync()).lake
+        else:
+            table = self.table()
         if table is None:
             return []
-        found = table.to_arrow().select(list(names or ("id", "v")))
+        found = table.to_arrow(list(names or ("id", "v")))
         rows = (tuple(row.values()) for row in found.to_pylist())
         return sorted(rows, key=lambda row: (row[0], str(row[1:])))
 

@@ -36,4 +36,4 @@ def test_which_looks_are_full_ones(changes: dict[str, Any], after: str) -> None:
     has_checkpoint = changes.get("checkpoint", True)
     found = replace(TABLE, checkpoints={"landing": known} if has_checkpoint else {})
     full_look_ms = changes.get("full_look_ms", NOW_MS - 3_599_000)
-    assert look_after(table.spec.ingest[0], found, full_look_ms, NOW_MS) == after
+    assert look_after(table.spec.ingest[0], found.checkpoints, full_look_ms, NOW_MS) == after

@@ -367,7 +367,8 @@ def test_delays_double_up_to_ten_minutes() -> None:
 
 def due(table: ResolvedTable, status: LakeTableStatus, seen_table: ObservedTable | None = TABLE,
         now_ms: int = NOW_MS) -> bool:  # fmt: skip
-    return due_ingests(table.spec, status, seen_table, now_ms) == ("landing",)
+    known = {} if seen_table is None else seen_table.checkpoints
+    return due_ingests(table.spec, status, known, now_ms) == ("landing",)
 
 
 @pytest.mark.parametrize(

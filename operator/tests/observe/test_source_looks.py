@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -23,7 +23,7 @@ from tideline_operator.decide.observed import ObservedSource
 from tideline_operator.observe.observation import open_with_environment
 from tideline_operator.observe.source_looks import SourceLooks, with_environment
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.testing.table_states import TABLE, resolved, with_landing
+from tideline_operator.testing.table_states import resolved, with_landing
 
 FEW, MANY = 100, 2_600
 HOUR_S = 3_600
@@ -67,7 +67,7 @@ class Looks:
     def look(self) -> ObservedSource:
         known = {"landing": self.checkpoint} if self.checkpoint is not None else {}
         (ingest,) = self.table.spec.ingest
-        return self.looks.look(self.table, ingest, replace(TABLE, checkpoints=known))
+        return self.looks.look(self.table, ingest, known)
 
     def new(self) -> list[str]:
         seen = self.look()

@@ -47,11 +47,11 @@ def test_the_age_is_asked_for_at_most_every_ten_seconds(monkeypatch: pytest.Monk
     looks = SourceLooks(clock, with_environment(open_with_environment))
     (ingest,) = TOPICS.spec.ingest
     for _ in range(21):
-        looks.look(TOPICS, ingest, TABLE)
+        looks.look(TOPICS, ingest, {})
         clock.advance(1)
     assert [number for number, asks in enumerate(asked) if asks] == [0, 10, 20]
     looks.forget(TOPICS)
-    looks.look(TOPICS, ingest, TABLE)
+    looks.look(TOPICS, ingest, {})
     assert asked[-1]
 
 
@@ -105,18 +105,18 @@ def test_brokers_that_do_not_answer_cost_one_look_in_thirty_seconds(
     monkeypatch.setattr(DeclaredKafka, "positions", positions)
     looks = SourceLooks(clock, with_environment(open_with_environment))
     (ingest,) = TOPICS.spec.ingest
-    first = looks.look(TOPICS, ingest, TABLE)
+    first = looks.look(TOPICS, ingest, {})
     for _ in range(29):
         clock.advance(1)
-        assert looks.look(TOPICS, ingest, TABLE) == first
+        assert looks.look(TOPICS, ingest, {}) == first
     assert first.problem is not None
     assert len(asked) == 1
     clock.advance(1)
-    looks.look(TOPICS, ingest, TABLE)
+    looks.look(TOPICS, ingest, {})
     assert len(asked) == 2
     # A spec that names others is not held back.
     source = TOPICS.sources["landing"]
     assert isinstance(source, DeclaredKafka)
     moved = replace(TOPICS, sources={"landing": replace(source, brokers="other:9092")})
-    looks.look(moved, ingest, TABLE)
+    looks.look(moved, ingest, {})
     assert asked[-1] == "other:9092"

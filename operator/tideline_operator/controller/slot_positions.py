@@ -30,7 +30,7 @@ class SlotPositions:
         """What a look at the table of a LakeTable found."""
         if observed.problem is not None:
             return
-        position = None if observed.table is None else position_of(observed.table.checkpoints)
+        position = position_of(observed.checkpoints) if observed.has_table else None
         uid = str(item["metadata"]["uid"])
         with self._lock:
             if position is not None:

@@ -9,6 +9,7 @@ from tideline.ingest.operation.operation import Operation, OperationKind
 from tideline.services.concurrency import TableWork, may_begin
 from tideline_operator.decide.observed import Observed
 from tideline_operator.resources.ingest import IngestOperation
+from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
@@ -39,7 +40,10 @@ def _work(kind: OperationKind, subject: str, table: ResolvedTable, observed: Obs
     if service is None:
         return TableWork(is_alone=True)
     pending = () if observed.table is None else observed.table.pending
-    return TableWork(service, is_planned=any(instant.service == service for instant in pending))
+    is_planned = any(instant.service == service for instant in pending)
+    # Services of Iceberg tables leave no plans to wait for.
+    is_iceberg = table.spec.format is TableFormat.ICEBERG
+    return TableWork(service, is_planned=is_planned or is_iceberg)
 
 
 def _meets_clustering(ingest_name: str, table: ResolvedTable, observed: Observed) -> bool:

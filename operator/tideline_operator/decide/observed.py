@@ -146,6 +146,12 @@ class Observed:
     refused: Adoption | None = None
 
     @property
+    def checkpoints(self) -> Mapping[str, Checkpoint]:
+        """How far ingests have read, by name; empty without a table."""
+        table = self.table or self.iceberg
+        return {} if table is None else table.checkpoints
+
+    @property
     def has_table(self) -> bool:
         """Whether there is a table at the place."""
         return self.table is not None or self.iceberg is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.services.due_facts import IcebergFiles
+from tideline.ingest.sources.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +23,4 @@ class ObservedIceberg:
     metadata_location: str
     files: IcebergFiles | None = None
     count_at_ms: int | None = None
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from tideline.hudi.table.partial_updates import PartialUpdateMode
 from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
 from tideline.ingest.column_type import Column
 from tideline.ingest.operation.operation import (
+    ICEBERG,
     CatalogEntry,
     CreateTable,
     IngestRange,
@@ -141,7 +142,15 @@ def _target(table: ResolvedTable) -> TableTarget:
     spec = table.spec
     if spec.format is TableFormat.ICEBERG:
         name = table.resource.metadata.name.replace("-", "_")
-        return TableTarget(name, table.location, (), catalog=catalog_entry(spec.catalog))
+        return TableTarget(
+            name,
+            table.location,
+            spec.record_key,
+            spec.partition_by,
+            schema=_columns(spec.schema),
+            catalog=catalog_entry(spec.catalog),
+            format=ICEBERG,
+        )
     written = _write_properties(spec)
     return TableTarget(
         name=table.resource.metadata.name.replace("-", "_"),

@@ -14,8 +14,8 @@ losing it only means looking again.
    kind those first that save most per core-second, as far as none builds on another.
 7. Everything that is not due now has a moment to wait for.
 
-An Iceberg table is only maintained: of the above only the services remain, and while there is no
-table the plan says so.
+Of an Iceberg table there is nothing to roll back, restore or savepoint. While there is none, and
+neither columns nor an ingest that could make it are declared, the plan says so.
 
 Operations run at the same time where the engine's rules let them (`concurrency`). One that failed
 is retried with growing delays; one that succeeded and is planned again anyway is delayed likewise,
@@ -105,8 +105,7 @@ def resume_of_ingest(table: ResolvedTable, ingest: Ingest, observed: Observed) -
         ingest.renamed_from or "",
         former.address(uri) if former is not None else "",
     )
-    checkpoints = observed.table.checkpoints if observed.table is not None else {}
-    return resume_of(claim, checkpoints, seen.available)
+    return resume_of(claim, observed.checkpoints, seen.available)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ class _Planner:
 
     def plan(self) -> list[PlannedAction]:
         if self._spec.format is TableFormat.ICEBERG:
-            return self._maintain()
+            return self._of_iceberg()
         if self._observed.lacks_bucket:
             reason = "there is no bucket at the location yet"
             return self._admit(create_operation(self._table), Priority.CREATE, reason)
@@ -249,9 +248,13 @@ class _Planner:
             return first + savepoints
         return first + savepoints + self._ingests() + self._services()
 
-    def _maintain(self) -> list[PlannedAction]:
-        """An Iceberg table is only maintained; other engines create and write it."""
+    def _of_iceberg(self) -> list[PlannedAction]:
         table = self._observed.iceberg
+        if table is None and self._spec.schema:
+            reason = "there is no table at the location yet"
+            return self._admit(create_operation(self._table), Priority.CREATE, reason)
+        if table is None and self._spec.ingest:
+            return self._ingests()
         if table is None:
             again = self._now_ms + OBSERVE_RETRY_MS
             return [
@@ -266,7 +269,7 @@ class _Planner:
         if quiet_at_ms is not None:
             reason = "look at what other writers have left alone for long enough by then"
             services.append(Wait("", WaitKind.RETRY, quiet_at_ms + 1, reason))
-        return services
+        return self._ingests() + services
 
     def _missing(self) -> str:
         catalog = self._spec.catalog
@@ -274,7 +277,7 @@ class _Planner:
             missing = f"catalog {catalog.name} has no table {catalog.table} yet"
         else:
             missing = f"there is no Iceberg table at {self._table.location.uri} yet"
-        return f"{missing}; create it with the engine that writes it"
+        return f"{missing}; create it with the engine that writes it, or declare spec.schema"
 
     def _roll_back(self) -> list[PlannedAction]:
         pending = self._observed.table.pending if self._observed.table is not None else ()
@@ -430,8 +433,8 @@ class _Planner:
     def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""
         status = self._status.ingest.get(ingest.name)
-        table = self._observed.table
-        at_ms = next_poll_ms(self._spec, ingest, status, table, self._now_ms)
+        checkpoints = self._observed.checkpoints
+        at_ms = next_poll_ms(self._spec, ingest, status, checkpoints, self._now_ms)
         if at_ms is None:
             return []
         if seen is not None:

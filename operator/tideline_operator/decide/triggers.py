@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tideline.ingest.sources.checkpoint import newest_of
-from tideline_operator.decide.observed import ObservedTable
+from collections.abc import Mapping
+
+from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline_operator.decide.planned_operation import is_wanted_again, once_number
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import LakeTableSpec
@@ -15,29 +16,31 @@ ONCE_POLL_MS = 30_000
 
 
 def due_ingests(
-    spec: LakeTableSpec, status: LakeTableStatus, table: ObservedTable | None, now_ms: int
+    spec: LakeTableSpec,
+    status: LakeTableStatus,
+    checkpoints: Mapping[str, Checkpoint],
+    now_ms: int,
 ) -> tuple[str, ...]:
     """Names of the ingests whose source is to be looked at now."""
     if spec.suspend or spec.fenced or spec.restore_to is not None:
         return ()
     due = []
     for ingest in spec.ingest:
-        at_ms = next_poll_ms(spec, ingest, status.ingest.get(ingest.name), table, now_ms)
+        at_ms = next_poll_ms(spec, ingest, status.ingest.get(ingest.name), checkpoints, now_ms)
         if at_ms is not None and at_ms <= now_ms:
             due.append(ingest.name)
     return tuple(due)
 
 
 def look_after(
-    ingest: Ingest, table: ObservedTable | None, full_look_ms: int | None, now_ms: int
+    ingest: Ingest, checkpoints: Mapping[str, Checkpoint], full_look_ms: int | None, now_ms: int
 ) -> str:
     """Behind what a source is looked at; empty for a full look.
 
     `full_look_ms` is when the last full one was, None where that is not known.
     """
     every = ingest.source.partial_looks
-    known = table.checkpoints if table is not None else {}
-    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    checkpoint = newest_of(checkpoints, ingest.name, ingest.renamed_from or "")
     if checkpoint is None or every is None or ingest.trigger.once:
         return ""
     is_full_due = full_look_ms is None or now_ms >= full_look_ms + every.ms
@@ -50,12 +53,11 @@ def next_poll_ms(
     spec: LakeTableSpec,
     ingest: Ingest,
     status: IngestStatus | None,
-    table: ObservedTable | None,
+    checkpoints: Mapping[str, Checkpoint],
     now_ms: int,
 ) -> int | None:
     """When the source is next looked at; None when never again (a `once` that is done)."""
-    known = table.checkpoints if table is not None else {}
-    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    checkpoint = newest_of(checkpoints, ingest.name, ingest.renamed_from or "")
     if is_wanted_again(spec, ingest, checkpoint):
         return now_ms
     drained = checkpoint.drained if checkpoint is not None else None

@@ -152,7 +152,7 @@ class Reconciler:
         if status is None:
             status = fresh_start(table, read_status(self._state_folder, table))
         observed = self._observer.observe(table, status, running=self._launcher.running)
-        checkpoints = None if observed.table is None else observed.table.checkpoints
+        checkpoints = observed.checkpoints if observed.has_table else None
         self._files.sources.note_checkpoints(table, checkpoints)
         now_ms = self._clock.now_ms()
         actions = plan(table, status, observed, now_ms)

@@ -17,6 +17,7 @@ from tideline.iceberg.services.due_facts import IcebergFiles
 from tideline.iceberg.services.registry import REWRITE_DATA_FILES, REWRITE_POSITION_DELETES
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.table_operations import Loaded
+from tideline.ingest.sources.iceberg_checkpoints import iceberg_checkpoints
 from tideline_operator.decide.iceberg_settings import iceberg_settings
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.observe.iceberg_source import IcebergSource
@@ -67,7 +68,8 @@ def observe_iceberg(
     )
     key = (loaded.metadata_location, settings)
     started_ms = clock.now_ms()
-    seen = ObservedIceberg(loaded.metadata, loaded.metadata_location)
+    checkpoints = iceberg_checkpoints(loaded.metadata)
+    seen = ObservedIceberg(loaded.metadata, loaded.metadata_location, checkpoints=checkpoints)
     files = memory.files if memory.counted == key else None
     if files is not None and not files.is_quiet_at(started_ms):
         return replace(seen, files=files)

@@ -59,8 +59,10 @@ from tideline_operator.decide.observed import (
     TableHistory,
 )
 from tideline_operator.decide.observed_facts import ObservedFacts
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.service_settings import service_settings, wanted_services
 from tideline_operator.decide.triggers import due_ingests
+from tideline_operator.observe.file_counts import count_files
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.known_capabilities import KnownCapabilities
@@ -72,9 +74,7 @@ from tideline_operator.resources.lake_table import TableFormat
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
-# The engine's defaults, for a table whose properties do not set them.
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
-_SMALL_FILE_LIMIT = ("hoodie.parquet.small.file.limit", 104_857_600)
 _REMEMBERED_COMMITS = 10_000
 _REMEMBERED_CHARACTERS = 4_000_000
 """A checkpoint is some thousand characters in most tables, and a million at the most."""
@@ -172,12 +172,12 @@ class Observer:
         self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
     ) -> Observed:
         if table.spec.format is TableFormat.ICEBERG:
-            return self._iceberg_table(table, running)
+            return self._iceberg_table(table, status, running)
         now_ms = self._clock.now_ms()
         sources: dict[str, ObservedSource] = {}
         resting = None if running else self._resting.known(table, status, now_ms)
         if resting is not None:
-            sources = self._sources(table, status, resting, now_ms)
+            sources = self._sources(table, status, resting.checkpoints, now_ms)
             if sources and is_quiet(table, resting, sources, now_ms):
                 return Observed(resting, sources)
         before = self._resting.take(table)
@@ -200,20 +200,21 @@ class Observer:
                 return Observed(running=running, problem=problem)
         if not running:
             self._resting.note(table, found, now_ms, before)
-        sources = sources or self._sources(table, status, found, self._clock.now_ms())
+        checkpoints = {} if found is None else found.checkpoints
+        sources = sources or self._sources(table, status, checkpoints, self._clock.now_ms())
         return Observed(found, sources, running, lacks_bucket=lacks_bucket)
 
     def _sources(
         self,
         table: ResolvedTable,
         status: LakeTableStatus,
-        found: ObservedTable | None,
+        checkpoints: Mapping[str, Checkpoint],
         now_ms: int,
     ) -> dict[str, ObservedSource]:
         """The sources that are due to be looked at."""
-        due = due_ingests(table.spec, status, found, now_ms)
+        due = due_ingests(table.spec, status, checkpoints, now_ms)
         return {
-            ingest.name: self._looks.look(table, ingest, found)
+            ingest.name: self._looks.look(table, ingest, checkpoints)
             for ingest in table.spec.ingest
             if ingest.name in due
         }
@@ -232,17 +233,22 @@ class Observer:
         message = f"spec.location: {table.location.uri} is {words}; choose another folder"
         return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
-    def _iceberg_table(self, table: ResolvedTable, running: frozenset[str]) -> Observed:
+    def _iceberg_table(
+        self, table: ResolvedTable, status: LakeTableStatus, running: frozenset[str]
+    ) -> Observed:
+        seen: ObservedIceberg | None = None
         memory = self._iceberg.setdefault(table.address, IcebergMemory())
         try:
             source = self._open_iceberg(table, self._open_store, self._clock)
             seen = observe_iceberg(source, table.spec, memory, self._clock)
         except ObjectNotFoundError:
             self._iceberg.pop(table.address, None)
-            return Observed(running=running)
         except TidelineError as error:
             return Observed(running=running, problem=problem_of(error))
-        return Observed(running=running, iceberg=seen)
+        now_ms = self._clock.now_ms()
+        checkpoints = {} if seen is None else seen.checkpoints
+        sources = self._sources(table, status, checkpoints, now_ms)
+        return Observed(sources=sources, running=running, iceberg=seen)
 
     def _table(
         self, table: ResolvedTable, status: LakeTableStatus
@@ -468,21 +474,6 @@ class _Reader:
         return commits[instant.time]
 
 
-def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
-    """Count the table's current files. Lists all of them."""
-    view = hoodie.files.read_view(timeline)
-    limit = _number(hoodie, _SMALL_FILE_LIMIT)
-    files = size_bytes = small_files = log_files = 0
-    for partition in view.partitions:
-        for piece in view.latest_slices(partition):
-            size_bytes += piece.size_bytes
-            log_files += len(piece.log_files)
-            if piece.base_file is not None:
-                files += 1
-                small_files += piece.base_file.size_bytes < limit
-    return FileCounts(files, size_bytes, small_files, log_files)
-
-
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
     """Which writes count as failed, by the table's own properties."""
     properties = hoodie.config.properties
@@ -493,8 +484,3 @@ def _failed_writes(hoodie: HoodieTable) -> FailedWrites:
         never=policy == "NEVER",
         heartbeat=read.heartbeat_limits(),
     )
-
-
-def _number(hoodie: HoodieTable, setting: tuple[str, int]) -> int:
-    text = hoodie.config.properties.get(setting[0], "")
-    return int(text) if text.isdecimal() else setting[1]

@@ -7,7 +7,7 @@ the ingest's `fullLookEvery`, and in the first look of a process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +15,11 @@ from functools import partial
 from tideline.clock import Clock
 from tideline.errors import TidelineError
 from tideline.ingest.location import Location
-from tideline.ingest.sources.checkpoint import newest_of
+from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.source import Declared, Reach
 from tideline.storage.object_store import ObjectStore
-from tideline_operator.decide.observed import ObservedSource, ObservedTable, Problem
+from tideline_operator.decide.observed import ObservedSource, Problem
 from tideline_operator.decide.planner import OBSERVE_RETRY_MS
 from tideline_operator.decide.triggers import look_after
 from tideline_operator.observe.problems import problem_of
@@ -67,17 +67,18 @@ class SourceLooks:
         self._failed.pop(table.name, None)
 
     def look(
-        self, table: ResolvedTable, ingest: Ingest, found: ObservedTable | None
+        self, table: ResolvedTable, ingest: Ingest, checkpoints: Mapping[str, Checkpoint]
     ) -> ObservedSource:
-        """Look at the source of an ingest; `found` is the table as it is now."""
+        """Look at the source of an ingest; `checkpoints` are those of the table now."""
         source, now_ms = table.sources[ingest.name], self._clock.now_ms()
         failures = self._failed.setdefault(table.name, {})
         failed = failures.get(ingest.name)
         if failed is not None and failed.source == source and now_ms < failed.again_ms:
             return ObservedSource(problem=failed.problem)
         full_looks = self._full_looks.setdefault(table.name, {})
-        start = look_after(ingest, found, full_looks.get((ingest.name, source.places)), now_ms)
-        checkpoints = found.checkpoints if found is not None else {}
+        start = look_after(
+            ingest, checkpoints, full_looks.get((ingest.name, source.places)), now_ms
+        )
         known = newest_of(checkpoints, ingest.name, ingest.renamed_from or "")
         position = None if known is None else known.position
         try:

@@ -200,8 +200,7 @@ def _ingesting(
     ]
     if waiting:
         return _condition(kind, True, "Quarantined", "; ".join(waiting))
-    seen = observed.table.checkpoints if observed.table is not None else {}
-    if not seen and not any(item.checkpoint for item in status.ingest.values()):
+    if not observed.checkpoints and not any(item.checkpoint for item in status.ingest.values()):
         return _condition(kind, True, "NothingIngested", "nothing has been ingested yet")
     return _condition(kind, True, "Current", "")
 

@@ -322,8 +322,7 @@ def _ingest_status(
 ) -> IngestStatus:
     before = status.ingest.get(ingest.name, IngestStatus())
     ahead = ahead_of_ingest(table, ingest, observed, now_ms)
-    known = observed.table.checkpoints if observed.table else {}
-    checkpoint = newest_of(known, ingest.name, ingest.renamed_from or "")
+    checkpoint = newest_of(observed.checkpoints, ingest.name, ingest.renamed_from or "")
     by_cron = ingest.trigger.cron is not None
     available = observed.sources.get(ingest.name, ObservedSource()).available
     if ahead is None or available is None:

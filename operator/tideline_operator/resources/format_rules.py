@@ -16,20 +16,16 @@ from tideline_operator.resources.field import CelRule, json_name
 _HUDI_FIELDS = (
     "type",
     "table_version",
-    "record_key",
-    "partition_by",
     "ordering",
     "index",
     "indexes",
     "uniqueness",
     "key_generator",
-    "schema",
     "timezone",
     "publish",
     "properties",
     "savepoints",
     "restore_to",
-    "fenced",
 )
 _HUDI_SERVICES = (
     "compaction",
@@ -50,11 +46,12 @@ _ICEBERG_SETTINGS = ("quiet_for",)
 SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
 ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
 
-_ONLY_HUDI = "is for Hudi tables; an Iceberg table is only maintained, other engines write it"
-_NO_INGEST = (
-    "nothing is ingested into an Iceberg table: it is only maintained, other engines write it"
-)
-_NO_DELETION = "Delete is for Hudi tables; an Iceberg table belongs to the engines that write it"
+_ONLY_HUDI = "is for Hudi tables"
+_ICEBERG_OPERATIONS = ("insert", "bulk_insert")
+_ONLY_INSERTS = "rows are only added to an Iceberg table: give each ingest operation: insert"
+_HUDI_TERMS = "names columns of a Hudi table; day(...) and the like are Iceberg's"
+_ICEBERG_TERMS = "has no :SIMPLE and :TIMESTAMP in an Iceberg table, but day(...) and the like"
+_NO_DELETION = "Delete is for Hudi tables; the files of an Iceberg table stay"
 _ONLY_HUDI_SERVICE = (
     f"is a service of Hudi tables; Iceberg tables have {', '.join(ICEBERG_SERVICE_NAMES)}"
 )
@@ -76,12 +73,17 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     is_hudi, is_iceberg = "self.format != 'Iceberg'", "self.format == 'Iceberg'"
     placed = f"{is_iceberg} || has(self.location) && self.location.size() > 0"
     one_place = f"{is_hudi} || has(self.location) != has(self.catalog)"
-    no_ingest = f"{is_hudi} || {_as_default(spec, 'ingest', 'self')}"
+    inserts = (
+        f"{is_hudi} || !has(self.ingest) || "
+        f"self.ingest.all(i, i.operation in {list(_ICEBERG_OPERATIONS)})"
+    )
     stays = f"{is_hudi} || self.deletionPolicy == 'Retain'"
     rules = [
         CelRule(placed, _NO_LOCATION, field="location"),
         CelRule(one_place, _ONE_PLACE, field="location"),
-        CelRule(no_ingest, _NO_INGEST, field="ingest"),
+        CelRule(inserts, _ONLY_INSERTS, field="ingest"),
+        CelRule(_terms_lack(is_iceberg, "("), _HUDI_TERMS, field="partitionBy"),
+        CelRule(_terms_lack(is_hudi, ":"), _ICEBERG_TERMS, field="partitionBy"),
         CelRule(stays, _NO_DELETION, field="deletionPolicy"),
         CelRule(
             f"{is_iceberg} || !has(self.catalog) || has(self.publish) && self.publish.size() > 0",
@@ -101,6 +103,11 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
             is_absent = f"{other} || {_as_default(services, name, 'self.services')}"
             rules.append(CelRule(is_absent, message, field=f"services.{json_name(name)}"))
     return tuple(rules)
+
+
+def _terms_lack(is_other: str, mark: str) -> str:
+    """A CEL condition: the terms of partitions have none of it, but in tables of the other kind."""
+    return f"{is_other} || !has(self.partitionBy) || self.partitionBy.all(c, !c.contains('{mark}'))"
 
 
 def hudi_service_rules(services: type) -> tuple[CelRule, ...]:
@@ -129,6 +136,8 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
             yield "location", _NO_LOCATION
         if spec.catalog is not None and not spec.publish:
             yield "catalog", _NO_CATALOG
+        if any("(" in term for term in spec.partition_by):
+            yield "partitionBy", _HUDI_TERMS
         for name in _written(services, _ICEBERG_SERVICES):
             yield f"services.{json_name(name)}", _ONLY_ICEBERG_SERVICE
         for name in _written(services, _ICEBERG_SETTINGS):
@@ -136,8 +145,10 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
         return
     if bool(spec.location) == (spec.catalog is not None):
         yield "location", _ONE_PLACE
-    if spec.ingest:
-        yield "ingest", _NO_INGEST
+    if any(":" in term for term in spec.partition_by):
+        yield "partitionBy", _ICEBERG_TERMS
+    if any(ingest.operation.value not in _ICEBERG_OPERATIONS for ingest in spec.ingest):
+        yield "ingest", _ONLY_INSERTS
     if spec.deletion_policy.value != "Retain":
         yield "deletionPolicy", _NO_DELETION
     for name in _written(spec, _HUDI_FIELDS):

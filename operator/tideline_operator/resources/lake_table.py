@@ -60,6 +60,11 @@ from tideline_operator.resources.uniqueness import (
 )
 
 INGESTS_MAX = 32
+_TRANSFORMED = (
+    rf"(identity|year|month|day|hour)\({COLUMN_PATTERN}\)"
+    rf"|(bucket|truncate)\([1-9][0-9]{{0,8}}, ?{COLUMN_PATTERN}\)"
+)
+_PARTITION_PATTERN = rf"({COLUMN_PATTERN}(:(SIMPLE|TIMESTAMP))?|{_TRANSFORMED})"
 _MEMORY = "Memory of the whole container: JVM, Python and Arrow."
 
 
@@ -219,10 +224,13 @@ class LakeTableSpec:
         immutable=True,
     )
     partition_by: tuple[str, ...] = described(
-        "Columns whose values are the partition path.",
+        "Columns whose values are the partition path. An Iceberg table that is created takes "
+        "transforms of columns too: year(ts), month(ts), day(ts), hour(ts), bucket(16, id), "
+        "truncate(4, name).",
         default=(),
-        pattern=COLUMN_PATTERN + r"(:(SIMPLE|TIMESTAMP))?",
-        pattern_meaning=COLUMN_MEANING + ", with :SIMPLE or :TIMESTAMP for a CUSTOM key generator",
+        pattern=_PARTITION_PATTERN,
+        pattern_meaning=COLUMN_MEANING + ", with :SIMPLE or :TIMESTAMP for a CUSTOM key generator, "
+        "or a transform of one such as day(ts) or bucket(16, id)",
         length_max=255,
         items_max=16,
         immutable=True,
@@ -395,7 +403,9 @@ class LakeTableSpec:
         )
         for path, columns in named:
             for position, column in enumerate(columns):
-                top = re.split(r"[.:]", column)[0]
+                # The column of `bucket(16, id)` is the last that it names.
+                last = re.split(r"[(,]", column.rstrip(")"))[-1].strip()
+                top = re.split(r"[.:]", last)[0]
                 if top.lower() not in declared:
                     yield f"{path}[{position}]", f"spec.schema has no column {top!r}"
 

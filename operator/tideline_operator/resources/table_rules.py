@@ -31,7 +31,7 @@ def _distinct(field: str) -> CelRule:
     )
 
 
-def _declared(field: str, *, owner: str = "self") -> CelRule:
+def _declared(field: str, *, owner: str = "self", unless: str = "false") -> CelRule:
     """Columns, or the structs that hold them, are in the schema when there is one.
 
     Its names are prepared once, in a list of one list: CEL has no other way to name a value. For
@@ -42,7 +42,7 @@ def _declared(field: str, *, owner: str = "self") -> CelRule:
     # `a.b` is in struct a; `a:TIMESTAMP` is column a for a CUSTOM key generator.
     is_declared = "names.exists(n, (k.lowerAscii() + '.').replace(':', '.').startsWith(n))"
     return CelRule(
-        f"!has(self.schema) || !has({columns}) || "
+        f"{unless} || !has(self.schema) || !has({columns}) || "
         f"self.schema.size() * {columns}.size() > {_COMPARISONS_MAX} || "
         f"{names}.all(names, {columns}.all(k, {is_declared}))",
         "spec.schema has no such column",
@@ -108,7 +108,8 @@ TABLE_RULES = (
     _distinct("partitionBy"),
     _distinct("ordering"),
     _declared("recordKey"),
-    _declared("partitionBy"),
+    # Terms of an Iceberg table are taken apart by the operator.
+    _declared("partitionBy", unless="self.format == 'Iceberg'"),
     _declared("ordering"),
     _declared("services.clustering.sortBy", owner="self.services.clustering"),
     CelRule(
@@ -120,8 +121,9 @@ TABLE_RULES = (
     ),
     CelRule(
         "self.format != 'Iceberg' || !has(self.rerun) || self.rerun.all(name, "
-        f"name in {list(ICEBERG_SERVICE_NAMES)})",
-        f"allowed: {', '.join(ICEBERG_SERVICE_NAMES)}",
+        f"name in {list(ICEBERG_SERVICE_NAMES)} || "
+        "(has(self.ingest) && self.ingest.exists(i, i.name == name)))",
+        f"allowed: {', '.join(ICEBERG_SERVICE_NAMES)} and the names of ingests",
         field="rerun",
     ),
     CelRule(

@@ -9,7 +9,7 @@ from tideline_operator.testing.refused_specs import (
     without_from_iceberg,
 )
 
-ONLY_HUDI = "is for Hudi tables; an Iceberg table is only maintained, other engines write it"
+ONLY_HUDI = "is for Hudi tables"
 HUDI_SERVICE = "is a service of Hudi tables; Iceberg tables have rewriteDataFiles"
 ICEBERG_SERVICE = "is a service of Iceberg tables (spec.format: Iceberg)"
 ONE_PLACE = "give one of location (the folder of a table that no catalog keeps) and catalog"
@@ -26,19 +26,25 @@ def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> RefusedS
 
 
 ICEBERG_REFUSALS = (
-    _of_hudi("recordKey: [id]", "recordKey"),
     _of_hudi("type: MERGE_ON_READ", "type"),
     _of_hudi("tableVersion: 6", "tableVersion"),
-    _of_hudi("partitionBy: [day]", "partitionBy"),
+    _of_hudi(
+        "partitionBy: ['day:SIMPLE']",
+        "partitionBy",
+        "has no :SIMPLE and :TIMESTAMP in an Iceberg table, but day(...) and the like",
+    ),
+    _of_iceberg(
+        "partitionBy: [day(ts)]",
+        "partitionBy",
+        "names columns of a Hudi table; day(...) and the like are Iceberg's",
+    ),
     _of_hudi("ordering: [ts]", "ordering"),
     _of_hudi("index: {type: BLOOM}", "index"),
     _of_hudi("indexes: [column_stats]", "indexes"),
     _of_hudi("keyGenerator: {hiveStyle: true}", "keyGenerator"),
-    _of_hudi("schema: [{name: id, type: int}]", "schema"),
     _of_hudi('properties: {hoodie.x: "1"}', "properties"),
     _of_hudi("savepoints: [{name: a}]", "savepoints"),
     _of_hudi("restoreTo: a", "restoreTo"),
-    _of_hudi("fenced: true", "fenced"),
     _of_hudi(
         "services: {compaction: {trigger: {deltaCommits: 3}}}", "services.compaction", HUDI_SERVICE
     ),
@@ -50,12 +56,12 @@ ICEBERG_REFUSALS = (
     _of_hudi(
         "deletionPolicy: Delete",
         "deletionPolicy",
-        "Delete is for Hudi tables; an Iceberg table belongs to the engines that write it",
+        "Delete is for Hudi tables; the files of an Iceberg table stay",
     ),
     _of_hudi(
         "ingest: [{name: a, source: {format: csv, path: in}}]",
         "ingest",
-        "nothing is ingested into an Iceberg table: it is only maintained, other engines write it",
+        "rows are only added to an Iceberg table: give each ingest operation: insert",
     ),
     _of_hudi("catalog: {type: rest, uri: 'http://c', table: a.b}", "location", ONE_PLACE),
     RefusedSpec(

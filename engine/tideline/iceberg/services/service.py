@@ -20,7 +20,7 @@ from tideline.iceberg.services.table_setting import SHARED, shares_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.services.explanation import Due, Explanation, NotDue
 from tideline.services.run import ServiceRun
-from tideline.services.service import Service
+from tideline.services.service import Concurrency, Service
 
 if TYPE_CHECKING:
     # Brings in Arrow.
@@ -49,6 +49,8 @@ class IcebergService(Service):
     """A service of Iceberg tables. Each plans again when it runs: only what is due is done."""
 
     table_format = "iceberg"
+    concurrency = Concurrency.LATER_WRITES
+    """A commit validates: what is appended meanwhile stays."""
     arguments: ClassVar[frozenset[str]] = frozenset()
     """Its settings that Iceberg's procedure takes as arguments; all others are options."""
     counts_files: ClassVar[bool] = False

@@ -26,6 +26,7 @@ from tideline.iceberg.commit.snapshot_producer import (
     new_snapshot_id,
 )
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -125,6 +126,8 @@ class _Attempts:
         if self.earlier is not None:
             return Conflicted("an earlier write with the same token took place")
         refuse_publication(metadata)
+        progress = self.write.progress
+        progress.require(metadata)
         head = branch_head(metadata, self.branch)
         read = self.change.read
         reason = None if read is None else find_row_conflict(self.io, metadata, head, read)
@@ -136,4 +139,5 @@ class _Attempts:
         content = self.manifests.apply(self.settings.applied(metadata), head)
         if isinstance(content, MissingFiles):
             return Conflicted(f"another writer removed {content.locations[0]}")
-        return content
+        kept = (SetProperties(progress.properties),) if progress.properties else ()
+        return replace(content, updates=(*content.updates, *kept))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,21 @@ class RowCounts:
         return {f"{_ROWS_KEY}{name}": str(getattr(self, name)) for name in self.__slots__}
 
 
+def _takes_any(_: TableMetadata) -> None:
+    """Whatever the table has become."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterProgress:
+    """What a program that writes keeps in a table, by the same commit as its rows: `summary` in the
+    snapshot, `properties` in the table, where they outlive it. `require` is given the table at each
+    attempt to commit, and raises where the program has not seen what is there."""
+
+    summary: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    require: Callable[[TableMetadata], None] = _takes_any
+
+
 @dataclass(frozen=True, slots=True)
 class IcebergWrite:
     """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
@@ -50,6 +65,7 @@ class IcebergWrite:
     options: Mapping[str, str] = field(default_factory=dict)
     where: Any = None
     key: tuple[str, ...] = ()
+    progress: WriterProgress = field(default_factory=WriterProgress)
 
     @classmethod
     def asked(
@@ -62,10 +78,12 @@ class IcebergWrite:
         options: Mapping[str, str] | None = None,
         where: Any = None,
         key: Sequence[str] = (),
+        progress: WriterProgress | None = None,
     ) -> IcebergWrite:
         """As callers give it. Raises ConfigError."""
         wanted = IcebergOperation.named(operation, default=IcebergOperation.APPEND)
-        return cls(wanted, branch, token, extra or {}, options or {}, where, tuple(key))
+        kept = progress or WriterProgress()
+        return cls(wanted, branch, token, extra or {}, options or {}, where, tuple(key), kept)
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
@@ -89,7 +107,8 @@ class IcebergWrite:
     def summary(self) -> dict[str, str]:
         """What the summary of its snapshot says of it."""
         token = {} if self.token is None else {TOKEN_KEY: self.token}
-        return {**self.extra, OPERATION_KEY: self.operation.value, **token}
+        own = {OPERATION_KEY: self.operation.value, **token}
+        return {**self.extra, **self.progress.summary, **own}
 
     def earlier(self, metadata: TableMetadata) -> Snapshot | None:
         """The snapshot of a write with the same token that is part of the branch; None where the

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tideline.errors import ConfigError
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.execute.ingest_batch import DELETE, UPSERT
-from tideline.ingest.execute.table_access import Progress, open_table
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
+from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
@@ -32,8 +32,7 @@ def plan_again(operation: Operation) -> Operation:
     ConfigError, StorageUnavailableError."""
     work = operation.work
     assert isinstance(work, IngestRange)
-    table = open_table(operation.table, operation.writer)
-    checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
+    checkpoints = open_ingest_table(operation).checkpoints(work)
     known = newest_of(checkpoints, work.name, work.former_name)
     if known is None:
         raise ConfigError(

@@ -10,12 +10,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, TidelineError, UnknownOutcomeError, error_kind
 from tideline.ingest.execute.lineage import LineageRun
 from tideline.ingest.execute.run_service import execute_restore, execute_savepoint, execute_service
-from tideline.ingest.execute.table_access import (
-    Progress,
-    SessionFactory,
-    create_declared_table,
-    open_table,
-)
+from tideline.ingest.execute.table_access import Progress, SessionFactory, open_table
 from tideline.ingest.operation.operation import (
     CreateTable,
     IngestRange,
@@ -147,9 +142,13 @@ def _execute(
 
 
 def _create(operation: Operation) -> OperationResult:
-    if open_table(operation.table) is not None:
+    # Work that moves no rows runs where Spark is not installed.
+    from tideline.ingest.execute.open_ingest_table import open_ingest_table
+
+    table = open_ingest_table(operation)
+    if table.exists:
         return OperationResult(operation.id, Outcome.NOTHING, "the table is there already")
-    create_declared_table(operation.table)
+    table.created()
     return OperationResult(operation.id, Outcome.SUCCEEDED, "created the table")
 
 

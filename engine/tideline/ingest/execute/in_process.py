@@ -31,12 +31,7 @@ def read_in_process(
     Raises InvalidDataError where they do not fit, ConfigError, StorageUnavailableError.
     """
     work = batch.work
-    kind = WriteOperation.parse(work.write_operation)
-    reason = (
-        source.why_spark()
-        or _why_sql(work)
-        or why_spark(batch.table, kind, batch.operation.table.write_properties)
-    )
+    reason = source.why_spark() or _why_sql(work) or batch.table.why_spark(work)
     if reason is not None:
         return ForSpark(reason)
     found = source.read(batch.range, batch.shape(left_out), batch_bytes_max())

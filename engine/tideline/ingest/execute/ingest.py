@@ -24,16 +24,14 @@ from tideline.bad_input import BadInput, BadRow
 from tideline.clock import Clock
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, TidelineError
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.in_process import (
     batch_bytes_max,
     read_in_process,
     require_spark,
-    why_spark,
 )
 from tideline.ingest.execute.ingest_batch import IngestBatch
-from tideline.ingest.execute.table_access import Progress, SessionFactory, open_table
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
+from tideline.ingest.execute.table_access import Progress, SessionFactory
 from tideline.ingest.locate import locate
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
@@ -100,8 +98,7 @@ def execute_ingest(
 
 
 def _settle(operation: Operation, work: IngestRange, source: Source, progress: Progress) -> Settled:
-    table = open_table(operation.table, operation.writer)
-    checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
+    checkpoints = open_ingest_table(operation).checkpoints(work)
     checkpoint = newest_of(checkpoints, work.name, work.former_name)
     return Settled() if checkpoint is None else source.settle(checkpoint.position, progress)
 
@@ -120,8 +117,8 @@ class _Attempt:
 
     def take_in(self) -> OperationResult:
         operation, work, gathered = self.operation, self.work, self.gathered
-        table = open_table(operation.table, operation.writer)
-        checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
+        table = open_ingest_table(operation)
+        checkpoints = table.checkpoints(work)
         checkpoint = newest_of(checkpoints, work.name, work.former_name)
         generation = checkpoint.generation if checkpoint else 0
         if generation != work.generation:
@@ -150,7 +147,7 @@ class _Attempt:
             self.progress("setting aside what cannot be taken in")
             left = self._set_aside(done, left)
             # The attempt may have made it: its keys say which rows are to be left out.
-            table = table or open_table(operation.table, operation.writer)
+            table = table.found()
         return OperationResult(
             operation.id,
             Outcome.NOTHING,
@@ -163,8 +160,6 @@ class _Attempt:
         """The commit, or what is bad, or why it is for Spark: nothing has been written then."""
         if batch.deletes and batch.table_schema() is None:
             return ForSpark("there is no table yet")
-        kind = WriteOperation.parse(self.work.write_operation)
-        properties = self.operation.table.write_properties
         try:
             found = read_in_process(self.source, batch, self.gathered.left_out)
             if isinstance(found, ForSpark):
@@ -173,7 +168,7 @@ class _Attempt:
             if found.bad.files or found.bad.digests - self.gathered.left_out:
                 return found.bad
             # A table that is new here may be of a kind that is Spark's.
-            reason = why_spark(batch.declared_table(), kind, properties, found.table.nbytes)
+            reason = batch.table.created().why_spark(self.work, found.table.nbytes)
             if reason is not None:
                 return ForSpark(reason)
             if found.sweep is not None:

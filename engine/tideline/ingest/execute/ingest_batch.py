@@ -1,52 +1,30 @@
 """A range of a source as one commit: what it is written with, whatever reads the rows.
 
-Rows and checkpoint become visible together or not at all. Another driver of the same ingest that
-has committed since the plan is found under the table lock.
+Rows and checkpoint become visible together or not at all.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, ConflictError, InvalidDataError
-from tideline.hudi.index.declaration import keep_unique
-from tideline.hudi.index.uniqueness import IN_TABLE
-from tideline.hudi.table.meta_column import COMMIT_TIME
-from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
-from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.errors import ConfigError, InvalidDataError
 from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.execute.ingest_table import IngestTable, TakenRange
 from tideline.ingest.execute.last_rows import last_rows
-from tideline.ingest.execute.table_access import Progress, create_declared_table, open_table
-from tideline.ingest.execute.table_checkpoints import (
-    other_ingests,
-    require_generation,
-)
+from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.operation import IngestRange, Operation
-from tideline.ingest.sources.checkpoint import (
-    INGEST_KEY,
-    Checkpoint,
-    checkpoint_metadata,
-    newest_of,
-)
-from tideline.ingest.sources.kinds import kind_named
+from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline.ingest.sources.source import Available, Range, Shape, Sweep
-from tideline.lake_table import LakeTable
 from tideline.wording import counted
-from tideline.write_and_serve import delete_found
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPERATION_KEY = "tideline.operation"
-FILES_KEY = "tideline.ingest.files"
 UPSERT = "upsert"
 DELETE = "delete"
-REPLACE = "insert_overwrite_table"
-NAMES_KEPT_MAX = 1_000
 _PARTIAL_UPDATE = "tideline.write.partial.update.columns"
 
 
@@ -56,13 +34,12 @@ class NoTableYetError(InvalidDataError):
 
 @dataclass(frozen=True, slots=True)
 class IngestBatch:
-    """The `range` to write as one commit, of a source that holds what is `available`. `table` is
-    None where it was not there when this began."""
+    """The `range` to write as one commit, of a source that holds what is `available`."""
 
     operation: Operation
     work: IngestRange
     range: Range
-    table: LakeTable | None
+    table: IngestTable
     checkpoints: Mapping[str, Checkpoint]
     available: Available | None
     progress: Progress
@@ -89,17 +66,16 @@ class IngestBatch:
 
     def table_schema(self) -> pa.Schema | None:
         """The table's columns, else those declared; None where this batch decides them."""
-        if self.table is not None:
-            schema = self.table.hoodie_table.schemas.newest(self.table.timeline())
-            if schema is not None:
-                return schema
+        schema = self.table.columns()
+        if schema is not None:
+            return schema
         declared = self.operation.table.schema
         return arrow_schema(declared) if declared else None
 
     def shape(self, left_out: frozenset[int]) -> Shape:
         """What its rows are read for, without those that were set aside."""
         target, work = self.operation.table, self.work
-        return Shape(
+        shape = Shape(
             self.table_schema(),
             target.record_key,
             target.ordering,
@@ -110,10 +86,9 @@ class IngestBatch:
             only_keys=self.deletes,
             can_delete=work.write_operation in (UPSERT, DELETE),
             left_out=left_out,
-            unavailable=self._unavailable,
-            newest_instant=self._newest_instant,
             is_dry=work.is_dry,
         )
+        return self.table.shape(shape)
 
     def replace_all(
         self, rows: pa.Table, columns: tuple[tuple[str, str], ...] = ()
@@ -122,8 +97,8 @@ class IngestBatch:
 
         Raises as `write`, and ConfigError where other ingests have rows in it.
         """
-        table = self.declared_table()
-        others = other_ingests(table, table.timeline(), self.work)
+        done = replace(self, table=self.table.created())
+        others = done.table.other_ingests(self.work)
         if others:
             raise ConfigError(
                 f"the source was emptied, and the table has rows of {', '.join(others)} too: "
@@ -131,98 +106,29 @@ class IngestBatch:
                 path=self.work.source.uri,
             )
         left = last_rows(rows, self.operation.table.record_key)
-        return replace(self, work=replace(self.work, write_operation=REPLACE)).write(left, columns)
+        self.progress(f"writing {self.words}")
+        return done.table.write_all(left, done._taken(columns))
 
     def write(self, rows: Any, columns: tuple[tuple[str, str], ...] = ()) -> CommitReport:
         """Write the rows and the new checkpoint, which remembers `columns` where there are any.
 
-        Creates the table where there is none. Raises as `LakeTable.write` does.
+        Creates the table where there is none. Raises as `IngestTable.write` does.
         """
-        work, target = self.work, self.operation.table
-        table = self.declared_table()
+        table = self.table.created()
         self.progress(f"writing {self.words}")
-        notes = self._keep_uniqueness(table) if target.unique_in_table else ()
-        report = table.write(
-            rows,
-            operation=work.write_operation,
-            extra_metadata=self._metadata(table, columns),
-            options=target.write_properties,
-            require=lambda now: self._require(table, now),
-        )
-        return replace(report, notes=(*notes, *report.notes))
+        return table.write(rows, self._taken(columns))
 
     def sweep(self, wanted: Sweep, bytes_max: int) -> CommitReport:
-        """Delete rows that were last written before, with the new checkpoint.
-
-        Raises as `LakeTable.delete`, and ConfigError where only Spark can.
-        """
-        from tideline.hudi.read.matching_rows import matching_rows
-
-        table, properties = self.declared_table(), self.operation.table.write_properties
+        """Delete rows that were last written before, with the new checkpoint. Raises as
+        `IngestTable.sweep`."""
         self.progress("looking for rows that the source has no more")
-        where = f"{COMMIT_TIME} <= '{wanted.until}'"
-        found = matching_rows(table.hoodie_table, where, bytes_max, wanted.rows_max)
-        if found is None:
-            raise ConfigError("rows of this table are only deleted by Spark", table=table.uri)
-        done = replace(self, range=wanted.finished) if found.are_all else self
-        if not len(found.rows):
-            schema = self.table_schema()
-            assert schema is not None, "the table has rows"
-            return done.write(schema.empty_table())
-        self.progress(f"deleting {counted(len(found.rows), 'row')}")
-        return delete_found(
-            table.writer,
-            found,
-            properties,
-            done._metadata(table, ()),
-            lambda now: require_generation(table, now, self.work),
-        )
 
-    def _require(self, table: LakeTable, now: ActiveTimeline) -> None:
-        """Asked under the table lock."""
-        require_generation(table, now, self.work)
-        if self.work.write_operation != REPLACE:
-            return
-        if others := other_ingests(table, now, self.work):
-            message = f"ingest {others[0]!r} has committed since this one began"
-            raise ConflictError(message, table=table.uri)
+        def taken(are_all: bool) -> TakenRange:
+            return (replace(self, range=wanted.finished) if are_all else self)._taken(())
 
-    @property
-    def _newest_instant(self) -> str:
-        """Empty where there is none, or no row says which commit it is of."""
-        if self.table is None or not self.table.hoodie_table.config.populate_meta_fields:
-            return ""
-        newest = self.table.timeline().writes().completed().last()
-        return "" if newest is None else str(newest.time)
+        return self.table.created().sweep(wanted, bytes_max, taken, self.progress)
 
-    @property
-    def _unavailable(self) -> str:
-        """The marker of values that the table fills up from stored rows; empty without one."""
-        if self.table is not None:
-            updates = self.table.hoodie_table.config.partial_updates
-            return (updates.unavailable or "") if updates is not None else ""
-        properties = self.operation.table.creation_properties
-        return properties.get(UNAVAILABLE_PROPERTY, "") if PARTIAL_UPDATE_MODE in properties else ""
-
-    def declared_table(self) -> LakeTable:
-        """The table, created as declared where there is none."""
-        target, writer = self.operation.table, self.operation.writer
-        return self.table or open_table(target, writer) or create_declared_table(target, writer)
-
-    def _keep_uniqueness(self, table: LakeTable) -> tuple[str, ...]:
-        """Have the table say what the spec does, once the settings of the write are accepted.
-
-        Before the write, so that a death in between leaves no rows without that statement; writers
-        under way that look for keys in partitions conflict, and are safe to repeat.
-        """
-        options = self.operation.table.write_properties
-        _, config = table.writer.planned_write(self.work.write_operation, options)
-        kind = config.index.type
-        if not keep_unique(table.hoodie_table, kind, config.lock_timing):
-            return ()
-        return (f"the table now states that its keys are {IN_TABLE} ({kind})",)
-
-    def _metadata(self, table: LakeTable, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    def _taken(self, columns: tuple[tuple[str, str], ...]) -> TakenRange:
         work = self.work
         before, available = self.checkpoint, self.available
         assert available is not None, "a rehearsal writes nothing"
@@ -241,17 +147,7 @@ class IngestBatch:
             advanced = replace(advanced, again=work.again_number, drained=None)
         if work.once_number is not None and available.is_drained(position):
             advanced = replace(advanced, drained=work.once_number)
-        layout = table.hoodie_table.config.layout
-        others = kind_named(work.source.kind).metadata_for_others
-        return {
-            **others(work.source, position, layout.properties.streamer_checkpoint),
-            **checkpoint_metadata({**self.checkpoints, work.name: advanced}),
-            INGEST_KEY: work.name,
-            OPERATION_KEY: self.operation.id,
-            FILES_KEY: json.dumps(
-                self.range.names[:NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":")
-            ),
-        }
+        return TakenRange(self.operation.id, work, self.range.names, advanced, self.checkpoints)
 
     @property
     def _took_over(self) -> str:

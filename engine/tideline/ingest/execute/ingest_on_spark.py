@@ -11,15 +11,11 @@ from tideline.bad_input import BadInput
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.batch_rules import ARRIVAL
-from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.ingest_batch import IngestBatch, NoTableYetError
-from tideline.ingest.execute.table_access import open_table
+from tideline.ingest.execute.ingest_table import IngestTable
 from tideline.ingest.sources.source import Measured, Source, SparkRows
-from tideline.lake_table import LakeTable
 from tideline.spark.source_files.landed_rows import (
     column_types,
-    count_rows_and_keys,
     is_infrastructure_failure,
     new_columns,
 )
@@ -29,7 +25,6 @@ from tideline.spark.source_files.sources import (
     UnreadableFilesError,
     failure_reason,
 )
-from tideline.spark.write.run import try_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,21 +82,13 @@ class SparkAttempt:
     def _find_bad_input(self, session: SparkSession, error: Exception) -> BadInput:
         if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
             return BadInput(error.reasons)
-        operation, work = self.batch.operation, self.batch.work
-        table = self.batch.table or open_table(operation.table, operation.writer)
+        work, table = self.batch.work, self.batch.table.found()
         rows = self._rows(session, table)
         if isinstance(error, ConfigError):
             return rows.misfits(self.batch.range)
-        config = table.writer.config_for_rows(operation.table.write_properties) if table else None
-        kind = WriteOperation.parse(work.write_operation)
-
-        def try_rows(some: DataFrame) -> None:
-            if table is None or config is None:
-                some.write.format("noop").mode("overwrite").save()
-            else:
-                try_write(some, table.hoodie_table, kind, config)
-
-        return rows.find_bad(self.batch.range, work.bad_rows_max, try_rows)
+        return rows.find_bad(
+            self.batch.range, work.bad_rows_max, lambda some: table.try_rows(some, work)
+        )
 
     def _refuse_infrastructure(self, error: Exception) -> None:
         if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
@@ -122,18 +109,11 @@ class SparkAttempt:
         text = f"{named}the rows cannot be written: {failure_reason(error)}"
         return InvalidDataError(text, table=uri)
 
-    def _rows(self, session: SparkSession, table: LakeTable | None) -> SparkRows:
-        batch, target = self.batch, self.batch.operation.table
-        config = table.hoodie_table.config if table is not None else None
-        stated = {item.name.lower() for item in target.schema or ()}
-        if batch.table is not None:
-            stated |= batch.table.hoodie_table.config.declared_columns
-        shape = replace(
-            batch.shape(self.left_out),
-            stated=frozenset(stated),
-            keys=key_generator(table.hoodie_table) if table is not None else None,
-            ordering=config.ordering_fields if config is not None and not batch.deletes else (),
-        )
+    def _rows(self, session: SparkSession, table: IngestTable) -> SparkRows:
+        batch = self.batch
+        stated = frozenset(item.name.lower() for item in batch.operation.table.schema or ())
+        shape = replace(batch.shape(self.left_out), stated=stated)
+        shape = table.on_spark(shape, deletes=batch.deletes)
         return self.source.on_spark(session, shape, self.reading)
 
     def _write(self, session: SparkSession) -> tuple[CommitReport, Measured]:
@@ -156,26 +136,19 @@ class SparkAttempt:
 
     def _look(self, session: SparkSession) -> tuple[int, tuple[tuple[str, str], ...], int]:
         batch, table = self.batch, self.batch.table
-        assert table is not None
         batch.progress(f"reading {batch.words}")
         reader = self._rows(session, table)
         rows = reader.finished(reader.source(batch.range))
-        row_count, key_count = count_rows_and_keys(rows, key_generator(table.hoodie_table))
-        kind = WriteOperation.parse(batch.work.write_operation)
-        config = table.writer.config_for_rows(batch.operation.table.write_properties)
-        try_write(rows, table.hoodie_table, kind, config)
+        row_count, key_count = table.count_keys(rows)
+        table.try_rows(rows, batch.work)
         return row_count, column_types(rows), key_count
 
     def _keep(self, session: SparkSession, uri: str) -> bool:
         batch, table = self.batch, self.batch.table
-        assert table is not None
         batch.progress(f"reading {batch.words}")
         reader = self._rows(session, table)
         rows = reader.finished(reader.source(batch.range))
-        config = table.writer.config_for_rows(batch.operation.table.write_properties)
-        try_write(
-            rows, table.hoodie_table, WriteOperation.parse(batch.work.write_operation), config
-        )
+        table.try_rows(rows, batch.work)
         kept = rows.orderBy(ARRIVAL).write.option("maxRecordsPerFile", _KEPT_ROWS_PER_FILE)
         kept.parquet(uri)
         return True

@@ -9,9 +9,8 @@ rows insert or update is not looked up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError
@@ -23,21 +22,15 @@ from tideline.ingest.column_type import plain_name
 from tideline.ingest.execute.in_process import read_in_process, require_spark
 from tideline.ingest.execute.ingest import row_notes
 from tideline.ingest.execute.ingest_batch import IngestBatch
-from tideline.ingest.execute.table_access import (
-    Progress,
-    SessionFactory,
-    create_declared_table,
-    open_table,
-)
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.execute.ingest_table import IngestTable
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
+from tideline.ingest.execute.table_access import Progress, SessionFactory
 from tideline.ingest.locate import locate
-from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome, SkippedFile
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kinds import kind_named
 from tideline.ingest.sources.source import ForSpark, Range, Source
-from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -94,9 +87,8 @@ def rehearse_ingest(
     if not work.range.names:
         _check_sql(operation, work, session_factory)
         return OperationResult(operation.id, Outcome.NOTHING)
-    table = open_table(operation.table)
-    checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
-    stand_in = table or _stand_in(operation)
+    table = open_ingest_table(operation)
+    checkpoints, stand_in = table.checkpoints(work), table.stand_in()
     source = kind_named(work.source.kind).open(work.source)
     try:
         return _rehearse(operation, work, stand_in, checkpoints, source, session_factory, progress)
@@ -107,7 +99,7 @@ def rehearse_ingest(
 def _rehearse(
     operation: Operation,
     work: IngestRange,
-    stand_in: LakeTable,
+    stand_in: IngestTable,
     checkpoints: Mapping[str, Checkpoint],
     source: Source,
     session_factory: SessionFactory,
@@ -156,19 +148,11 @@ def _places(operation: Operation, work: IngestRange) -> list[StoreLocation]:
     return [locate(place) for place in (operation.table.location, *work.source.places)]
 
 
-def _stand_in(operation: Operation) -> LakeTable:
-    """The table as it would be created, in memory."""
-    place = Location(f"memory://{uuid4().hex}")
-    return create_declared_table(replace(operation.table, location=place))
-
-
 def _in_process(
     source: Source, batch: IngestBatch, left_out: frozenset[int]
 ) -> Rehearsed | BadInput | ForSpark:
     """What the range would give, read by this process; or what of it is bad; or why it is for
     Spark, which also says what does not fit."""
-    table = batch.table
-    assert table is not None
     try:
         found = read_in_process(source, batch, left_out)
         if isinstance(found, ForSpark):
@@ -178,23 +162,22 @@ def _in_process(
         known = batch.table_schema()
         if known is not None and not batch.deletes:
             evolve(known, found.table.schema, missing=MissingColumns.NULL)
-        return _counted_in_arrow(found.table, table)
+        return _counted_in_arrow(found.table, batch.table)
     except (InvalidDataError, ConfigError) as error:
         return ForSpark("something does not fit", error)
 
 
-def _counted_in_arrow(rows: pa.Table, table: LakeTable) -> Rehearsed | ForSpark:
-    config = table.hoodie_table.config
+def _counted_in_arrow(rows: pa.Table, table: IngestTable) -> Rehearsed | ForSpark:
     own = {name.lower(): name for name in rows.column_names}
-    needed = (*config.record_key_fields, *config.ordering_fields)
+    needed = (*table.record_key, *table.ordering)
     if any(name.lower() not in own for name in needed):
         return ForSpark("a key or ordering column is nested, or is not there")
     if any(rows[own[name.lower()]].null_count for name in needed):
         return ForSpark("a key or ordering column has nulls")
-    key = [own[name.lower()] for name in config.record_key_fields]
+    key = [own[name.lower()] for name in table.record_key]
     keys = rows.select(key).group_by(key).aggregate([]).num_rows if key else rows.num_rows
     columns = tuple((item.name, str(item.type)) for item in rows.schema if item.name != ARRIVAL)
-    return Rehearsed(rows.num_rows, columns, config.record_key_fields, keys)
+    return Rehearsed(rows.num_rows, columns, table.record_key, keys)
 
 
 def _on_spark(
@@ -208,8 +191,7 @@ def _on_spark(
     if found is None:
         return bad
     rows, columns, keys = found
-    assert batch.table is not None
-    return Rehearsed(rows, columns, batch.table.hoodie_table.config.record_key_fields, keys)
+    return Rehearsed(rows, columns, batch.table.record_key, keys)
 
 
 def _result(

@@ -10,7 +10,7 @@ from tideline.errors import ObjectNotFoundError
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.iceberg_lake_table import IcebergLakeTable, open_iceberg
 from tideline.ingest.locate import locate
-from tideline.ingest.operation.operation import CatalogEntry, Operation, TableTarget
+from tideline.ingest.operation.operation import HUDI, CatalogEntry, Operation, TableTarget
 from tideline.lake_table import LakeTable
 from tideline.services.service import Service
 from tideline.storage.location import StoreLocation
@@ -53,22 +53,26 @@ def open_serviced(
     operation: Operation, service: Service, clock: Clock
 ) -> LakeTable | IcebergLakeTable | None:
     """The table that a service is to run on, or None when there is none. Raises as `open_table`."""
-    target = operation.table
-    if service.table_format == "hudi":
-        return open_table(target, operation.writer)
-    entry = target.catalog or CatalogEntry("", target.location.uri)
+    if service.table_format == HUDI:
+        return open_table(operation.table, operation.writer)
     try:
-        table = open_iceberg(
-            entry.table,
-            catalog=entry.catalog or None,
-            catalog_properties=dict(entry.properties),
-            storage_options=dict(target.location.options),
-            clock=clock,
-        )
+        table = open_declared_iceberg(operation.table, clock)
     except ObjectNotFoundError:
         return None
     table.summary = {OPERATION_PROPERTY: operation.id}
     return table
+
+
+def open_declared_iceberg(target: TableTarget, clock: Clock) -> IcebergLakeTable:
+    """The Iceberg table in its folder or its catalog. Raises as `open_iceberg`."""
+    entry = target.catalog or CatalogEntry("", target.location.uri)
+    return open_iceberg(
+        entry.table,
+        catalog=entry.catalog or None,
+        catalog_properties=dict(entry.properties),
+        storage_options=dict(target.location.options),
+        clock=clock,
+    )
 
 
 def create_declared_table(target: TableTarget, writer: str = "") -> LakeTable:

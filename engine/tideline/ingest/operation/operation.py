@@ -24,6 +24,9 @@ from tideline.ingest.sources.kinds import kind_of_stored, stored_kind
 from tideline.ingest.sources.source import Declared, Range
 from tideline.services.service import Service
 
+HUDI = "hudi"
+ICEBERG = "iceberg"
+"""Formats of tables."""
 _VERSION = 1
 _NAME_CHARACTERS = 32
 _DIGEST_BYTES = 6
@@ -83,8 +86,8 @@ class TableTarget:
     """The table: `creation_properties` are kept in it, `write_properties` go with every write.
 
     An Iceberg table that a catalog keeps has a `catalog`, and a location without a URI, whose
-    options are those of its files. `unique_in_table`: a table that exists is to keep the global
-    index that `write_properties` name.
+    options are those of its files; its `partition_by` has terms such as `day(ts)`.
+    `unique_in_table`: a table that exists is to keep the global index that `write_properties` name.
     """
 
     name: str
@@ -99,6 +102,7 @@ class TableTarget:
     catalog: CatalogEntry | None = None
     unique_in_table: bool = False
     table_version: int = TABLE_VERSION
+    format: str = HUDI
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +290,8 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
     }
     if table.unique_in_table:
         content["uniqueInTable"] = True
+    if table.format != HUDI:
+        content["format"] = table.format
     if table.catalog is not None:
         content["catalog"] = {
             "name": table.catalog.catalog,
@@ -309,6 +315,7 @@ def _read_table(content: Any) -> TableTarget:
         catalog=_read_catalog(content["catalog"]) if "catalog" in content else None,
         unique_in_table=bool(content.get("uniqueInTable", False)),
         table_version=int(content["tableVersion"]),
+        format=str(content.get("format", HUDI)),
     )
 
 

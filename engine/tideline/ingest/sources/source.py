@@ -338,7 +338,8 @@ class Shape:
     commits were read with; `stated` are names, in lower case, of columns that someone declared.
     With `fits` untyped values are cast to the table's types; with `only_keys` other columns do not
     matter. `can_delete` says whether the operation takes rows that delete among others. `keys` is
-    the table's KeyGenerator, None where there is no table yet. Rows in `left_out` were set aside.
+    the table's KeyGenerator, None where there is no table yet, or it has none. Rows have values of
+    the columns `required`, whatever keys are made of. Rows in `left_out` were set aside.
     The table fills up values that are its marker for `unavailable` ones; empty where it does not.
     `newest_instant` is the table's when the range was about to be read. A reading that `is_dry`
     changes nothing, in the source neither.
@@ -356,6 +357,7 @@ class Shape:
     can_delete: bool = True
     keys: Any = None
     ordering: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
     unavailable: str = ""
     newest_instant: str = ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.hudi.read.table_scan import TableScan
+from tideline.ingest.execute.hudi_table import HudiIngestTable
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.operation import IngestRange, Operation
@@ -51,7 +52,8 @@ class Feed:
         available = declared.positions(own_reach(), None)
         left = declared.no_range()
         checkpoints = {work.name: checkpoint}
-        batch = IngestBatch(operation, work, left, table, checkpoints, available, progress)
+        seen = HudiIngestTable(operation.table, lake=table)
+        batch = IngestBatch(operation, work, left, seen, checkpoints, available, progress)
         keyed = KeyedRows.of(table, scan.schema, operation, work)
         return cls(work, table, scan, checkpoint, available, batch, keyed)
 

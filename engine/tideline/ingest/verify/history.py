@@ -15,7 +15,7 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried_value import carried_key
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
-from tideline.ingest.execute.ingest_batch import FILES_KEY, NAMES_KEPT_MAX
+from tideline.ingest.execute.hudi_table import FILES_KEY, NAMES_KEPT_MAX
 from tideline.ingest.operation.operation import IngestRange
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
 from tideline.ingest.sources.replay import TakenIn

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from tideline.clock import Clock
 from tideline.errors import TidelineError
-from tideline.ingest.execute.table_access import Progress, open_table
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
+from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.assignment import Stay
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
@@ -109,8 +109,7 @@ class _Followed:
         """What comes next, as an operation of the same id; None where nothing does in time. Raises
         TidelineError."""
         work = self.work
-        table = open_table(self.operation.table, self.operation.writer)
-        checkpoints = current_checkpoints(table, work.name, work.former_name, work.source)
+        checkpoints = open_ingest_table(self.operation).checkpoints(work)
         checkpoint = newest_of(checkpoints, work.name, work.former_name)
         if checkpoint is None:
             return None

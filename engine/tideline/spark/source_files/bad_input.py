@@ -270,14 +270,17 @@ def _explainer(
 def _lacks(intake: Intake, columns: Sequence[str]) -> str | None:
     """Why a file with these columns has no rows for the table."""
     keys = intake.keys
-    if keys is None:
-        return None
     present = {name.lower() for name in columns}
-    roles = [("record key", keys.record_fields), ("ordering", intake.ordering)]
-    roles.append(("partition path", tuple(part.field for part in keys.partition_fields)))
+    roles = [("which the table requires", intake.required)]
+    if keys is not None:
+        made = "which the {} is made of"
+        roles.append((made.format("record key"), keys.record_fields))
+        roles.append((made.format("ordering"), intake.ordering))
+        paths = tuple(part.field for part in keys.partition_fields)
+        roles.append((made.format("partition path"), paths))
     for role, names in roles:
         for name in names:
             if name.split(".")[0].lower() not in present:
                 own = ", ".join(column for column in columns if not column.startswith("_tideline_"))
-                return f"it has no column {name}, which the {role} is made of (it has {own})"
+                return f"it has no column {name}, {role} (it has {own})"
     return None

@@ -40,9 +40,9 @@ class Intake:
     """How files become rows.
 
     `schema` is the table's, None where the first batch decides it. With `fits` text is cast to its
-    types; with `only_keys` (a delete) columns that are no keys do not matter. `keys` and `ordering`
-    say what a row must have; `keys` is None where there is no table yet. `left_out` are the digests
-    of rows that are set aside.
+    types; with `only_keys` (a delete) columns that are no keys do not matter. `keys`, `ordering`
+    and `required` say what a row must have; `keys` is None where there is no table yet, or none of
+    Hudi. `left_out` are the digests of rows that are set aside.
     """
 
     session: SparkSession
@@ -54,6 +54,7 @@ class Intake:
     only_keys: bool = False
     keys: KeyGenerator | None = None
     ordering: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
 
     @property
@@ -109,12 +110,18 @@ class Intake:
 
     def value_faults(self, fitted: DataFrame) -> list[RowFault]:
         """What no row may lack, in rows of the table's columns."""
+        own = {name.lower() for name in fitted.columns}
+        lacking = [name for name in self.required if name.split(".")[0].lower() in own]
+        needed = [
+            RowFault(column_of(name).isNull(), name, "it has no value, and the table requires one")
+            for name in lacking
+        ]
         keys = self.keys
         if keys is None:
-            return []
+            return needed
         made_of = ", ".join((*keys.record_fields, *keys.plain_partition_fields))
         two_texts = with_two_texts(keys, fitted.schema)
-        faults = [RowFault(two_texts, made_of, TWO_TEXTS)]
+        faults = [*needed, RowFault(two_texts, made_of, TWO_TEXTS)]
         names = ", ".join(keys.record_fields)
         no_key = record_key_column(keys, fitted.schema).isNull() & ~two_texts
         faults.append(RowFault(no_key, names, "the record key is null or empty"))

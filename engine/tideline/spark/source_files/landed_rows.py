@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tideline.errors import ConfigError
 from tideline.hudi.keys.key_generator import KeyGenerator
@@ -119,6 +120,21 @@ def count_rows_and_keys(rows: DataFrame, keys: KeyGenerator) -> tuple[int, int]:
     key = record_key_column(keys, rows.schema)
     (found,) = rows.agg(F.count("*"), F.count_distinct(key)).collect()
     return found[0], found[1]
+
+
+def count_rows_and_values(rows: DataFrame, columns: Sequence[str]) -> tuple[int, int]:
+    """How many rows there are, and how many values these columns have together; without columns
+    each row counts."""
+    parts = [column_named(name) for name in columns]
+    counted = F.count_distinct(F.struct(*parts)) if parts else F.count("*")
+    (found,) = rows.agg(F.count("*"), counted).collect()
+    return found[0], found[1]
+
+
+def computed_columns(rows: DataFrame) -> pa.Schema:
+    """The columns in Arrow, once every row was computed. Raises what Spark raises for a row."""
+    rows.write.format("noop").mode("overwrite").save()
+    return to_arrow_schema(rows.schema, timezone="UTC")
 
 
 def column_types(rows: DataFrame) -> tuple[tuple[str, str], ...]:

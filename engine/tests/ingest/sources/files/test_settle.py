@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tideline.ingest.execute import ingest as ingest_files
 from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.execute.hudi_table import HudiIngestTable
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
@@ -290,7 +290,7 @@ def test_a_file_that_may_have_arrived_late_is_never_cleared(removing: Feed) -> N
     removing.more = {}
     seen: Callable[..., Any] = lambda *_: {"landing": floored}  # noqa: E731
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ingest_files, "current_checkpoints", seen)
+        patched.setattr(HudiIngestTable, "checkpoints", seen)
         removing.run()
     assert removing.landed() == sorted([*FILES, "late.parquet"])
 

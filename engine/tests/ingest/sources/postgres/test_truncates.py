@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideline.ingest.execute import ingest_batch
+from tideline.ingest.execute import hudi_table
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import other_ingests
 from tideline.ingest.operation.operation import Operation
@@ -173,11 +173,11 @@ def test_a_truncate_of_a_table_that_others_feed_is_refused_by_name(
     look = other_ingests
 
     def look_too_early(*_: object) -> list[str]:
-        monkeypatch.setattr(ingest_batch, "other_ingests", look)
+        monkeypatch.setattr(hudi_table, "other_ingests", look)
         add_other(found)
         return []
 
-    monkeypatch.setattr(ingest_batch, "other_ingests", look_too_early)
+    monkeypatch.setattr(hudi_table, "other_ingests", look_too_early)
     result = found.execute(planned)
     assert result.outcome is Outcome.FAILED
     assert result.is_safe_to_retry
@@ -204,7 +204,7 @@ def test_a_truncate_dies_before_its_commit_and_comes_again(
 ) -> None:
     found, planned = emptied(tmp_path, postgres)
     with monkeypatch.context() as patched:
-        patched.setattr(ingest_batch, "require_generation", die)
+        patched.setattr(hudi_table, "require_generation", die)
         with pytest.raises(SimulatedCrash):
             found.execute(planned)
     assert len(found.rows()) == 10

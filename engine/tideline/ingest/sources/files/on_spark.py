@@ -52,6 +52,7 @@ class FilesOnSpark:
             only_keys=shape.only_keys,
             keys=shape.keys,
             ordering=shape.ordering,
+            required=shape.required,
             left_out=shape.left_out,
         )
         return cls(intake, not is_text, remembers)

@@ -1,0 +1,260 @@
+"""An Iceberg table as ingests see it: the snapshot of rows has the checkpoint, and a property.
+
+1. Columns that rows bring are added, and widened, before: a commit of its own, which a death leaves
+   behind, and which changes no row.
+2. One conditional commit makes the rows and the checkpoint visible. At each attempt the table is
+   looked at again: another driver of the same ingest that has committed since the plan is a
+   conflict, any other writer is not.
+3. A process that dies before leaves files that no snapshot lists, for remove_orphan_files; one that
+   dies after it a checkpoint that says that the range is in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tideline.clock import Clock, SystemClock
+from tideline.commit_report import CommitReport
+from tideline.errors import ConfigError, InvalidDataError, ObjectNotFoundError, TableExistsError
+from tideline.hudi.table.missing_columns import MissingColumns
+from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
+from tideline.hudi.table.schema_evolution import evolve
+from tideline.hudi.write.batch_rules import ARRIVAL
+from tideline.iceberg.evolution.columns import AddColumn, WidenColumn
+from tideline.iceberg.evolution.execute import plan_changes
+from tideline.iceberg.evolution.step import Step
+from tideline.iceberg.write.new_schema import new_schema
+from tideline.iceberg.write.write_operation import IcebergOperation
+from tideline.iceberg.write.write_request import IcebergWrite, WriterProgress
+from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg
+from tideline.iceberg_writing import write_iceberg
+from tideline.ingest.arrow_schema import arrow_schema
+from tideline.ingest.execute.ingest_table import TakenRange
+from tideline.ingest.execute.table_access import OPERATION_PROPERTY, open_declared_iceberg
+from tideline.ingest.operation.operation import CatalogEntry, IngestRange, Operation
+from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
+from tideline.ingest.sources.iceberg_checkpoints import (
+    iceberg_checkpoints,
+    properties_of,
+    require_iceberg_generation,
+    summary_of,
+)
+from tideline.ingest.sources.source import Shape, Sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NAMES_KEY = "tideline.ingest.files"
+_NAMES_KEPT_MAX = 20
+"""Metadata has the summaries of all snapshots."""
+_SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergIngestTable:
+    """See `IngestTable`; `lake` is None where the table was not there when this was opened."""
+
+    operation: Operation
+    lake: IcebergLakeTable | None = None
+    clock: Clock = _SYSTEM_CLOCK
+
+    @classmethod
+    def open(cls, operation: Operation, clock: Clock = _SYSTEM_CLOCK) -> IcebergIngestTable:
+        """Raises as `open_iceberg`, but where there is no table."""
+        try:
+            return cls(operation, open_declared_iceberg(operation.table, clock), clock)
+        except ObjectNotFoundError:
+            return cls(operation, None, clock)
+
+    @property
+    def uri(self) -> str:
+        entry = self.operation.table.catalog
+        return self.operation.table.location.uri if entry is None else entry.table
+
+    @property
+    def exists(self) -> bool:
+        return self.lake is not None
+
+    @property
+    def record_key(self) -> tuple[str, ...]:
+        return self.operation.table.record_key
+
+    @property
+    def ordering(self) -> tuple[str, ...]:
+        return self.operation.table.ordering
+
+    def columns(self) -> pa.Schema | None:
+        return None if self.lake is None else self.lake.schema
+
+    def checkpoints(self, work: IngestRange) -> dict[str, Checkpoint]:  # noqa: ARG002
+        return {} if self.lake is None else iceberg_checkpoints(self.lake.metadata)
+
+    def other_ingests(self, work: IngestRange) -> list[str]:
+        return sorted(set(self.checkpoints(work)) - {work.name, work.former_name})
+
+    def shape(self, shape: Shape) -> Shape:
+        return shape
+
+    def on_spark(self, shape: Shape, *, deletes: bool) -> Shape:  # noqa: ARG002
+        """Rows without a value where the table must have one are at fault."""
+        columns = self.columns()
+        required = () if columns is None else [item.name for item in columns if not item.nullable]
+        return replace(shape, required=tuple(dict.fromkeys((*self.record_key, *required))))
+
+    def why_spark(self, work: IngestRange, size_bytes: int = 0) -> str | None:  # noqa: ARG002
+        """Rows of an Iceberg table are written here."""
+        IcebergOperation.named(work.write_operation, default=IcebergOperation.APPEND)
+        return None
+
+    def created(self) -> IcebergIngestTable:
+        declared = self.operation.table.schema
+        return self._created(arrow_schema(declared)) if declared else self.found()
+
+    def found(self) -> IcebergIngestTable:
+        return self if self.exists else IcebergIngestTable.open(self.operation, self.clock)
+
+    def stand_in(self) -> IcebergIngestTable:
+        return self
+
+    def count_keys(self, rows: DataFrame) -> tuple[int, int]:
+        from tideline.spark.source_files.landed_rows import count_rows_and_values
+
+        return count_rows_and_values(rows, self.record_key)
+
+    def try_rows(self, rows: DataFrame, work: IngestRange) -> None:  # noqa: ARG002
+        from tideline.spark.source_files.landed_rows import computed_columns
+
+        columns = computed_columns(rows.drop(ARRIVAL))
+        self._steps(columns, missing=MissingColumns.OPTIONAL_ARE_NULL)
+
+    def write(self, rows: Any, taken: TakenRange) -> CommitReport:
+        table = rows if isinstance(rows, pa.Table) else rows.toArrow()
+        if ARRIVAL in table.column_names:
+            table = table.drop_columns([ARRIVAL])
+        made = self._created(table.schema)
+        lake = made.lake
+        assert lake is not None, "it was created"
+        change = made._evolved(table.schema)
+        known = {name.casefold(): name for name in lake.schema.names}
+        kept = [name for name in table.column_names if name.casefold() in known]
+        table = table.select(kept).rename_columns([known[name.casefold()] for name in kept])
+        request = IcebergWrite(
+            IcebergOperation.named(taken.work.write_operation, default=IcebergOperation.APPEND),
+            progress=self._progress(taken),
+        )
+        report = write_iceberg(lake.table, table, request, self.clock)
+        return replace(
+            report,
+            columns_added=change.added_texts,
+            columns_widened=change.widened_texts,
+            notes=(*report.notes, *change.notes),
+        )
+
+    def write_all(self, rows: Any, taken: TakenRange) -> CommitReport:  # noqa: ARG002
+        raise ConfigError("rows of an Iceberg table are not replaced by an ingest", table=self.uri)
+
+    def sweep(
+        self,
+        wanted: Sweep,  # noqa: ARG002
+        bytes_max: int,  # noqa: ARG002
+        taken: Callable[[bool], TakenRange],  # noqa: ARG002
+        progress: Callable[[str], None],  # noqa: ARG002
+    ) -> CommitReport:
+        raise ConfigError("an Iceberg table is not read again into itself", table=self.uri)
+
+    def _progress(self, taken: TakenRange) -> WriterProgress:
+        work, checkpoint = taken.work, taken.checkpoint
+        names = json.dumps(taken.names[:_NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":"))
+        return WriterProgress(
+            {
+                **summary_of(work.name, checkpoint),
+                INGEST_KEY: work.name,
+                OPERATION_PROPERTY: taken.operation_id,
+                _NAMES_KEY: names,
+            },
+            properties_of(work.name, checkpoint),
+            lambda now: require_iceberg_generation(
+                now, work.name, work.former_name, work.generation
+            ),
+        )
+
+    def _created(self, columns: pa.Schema) -> IcebergIngestTable:
+        """The table, with those of these columns that have a type where it is new: one with nothing
+        but nulls waits for a value. Raises ConfigError for what cannot be."""
+        known = self.found()
+        if known.exists:
+            return known
+        target = self.operation.table
+        entry = target.catalog or CatalogEntry("", target.location.uri)
+        try:
+            made = create_iceberg(
+                entry.table,
+                evolve(None, columns).schema,
+                key=target.record_key,
+                partition_by=target.partition_by,
+                properties=target.creation_properties,
+                catalog=entry.catalog or None,
+                catalog_properties=dict(entry.properties),
+                storage_options=dict(target.location.options),
+                clock=self.clock,
+            )
+        except TableExistsError:
+            return self.found()
+        return replace(self, lake=made)
+
+    def _evolved(self, incoming: pa.Schema) -> SchemaChange:
+        """Give the table the columns that rows bring. Raises InvalidDataError."""
+        change, steps = self._steps(incoming)
+        if not steps:
+            return change
+        assert self.lake is not None, "columns are those of a table"
+        changes = self.lake.alter()
+        for step in steps:
+            changes.add(step)
+        changes.commit()
+        return change
+
+    def _steps(
+        self, incoming: pa.Schema, missing: MissingColumns = MissingColumns.NULL
+    ) -> tuple[SchemaChange, list[Step]]:
+        """How the columns of the table change, and that they can. Raises InvalidDataError."""
+        if self.lake is None:
+            return NO_CHANGE, []
+        lake = self.lake
+        evolved = evolve(lake.schema, incoming, missing=missing)
+        steps = list(_changes(evolved.schema, evolved.change, lake.metadata.format_version))
+        try:
+            plan_changes(lake.metadata, steps, now_ms=self.clock.now_ms())
+        except ConfigError as error:
+            raise InvalidDataError(error.message, table=self.uri, value=error.value) from error
+        return evolved.change, steps
+
+
+def _changes(schema: pa.Schema, change: SchemaChange, format_version: int) -> Iterator[Step]:
+    def kind(name: str) -> Any:
+        column = pa.schema([pa.field("column", _type_at(schema, name))])
+        made = new_schema(column, (), has_nanoseconds=format_version > 2)
+        return made.fields[0].type
+
+    for name, _ in change.added:
+        yield AddColumn(name, kind(name))
+    for name, _, _ in change.widened:
+        yield WidenColumn(name, kind(name))
+
+
+def _type_at(schema: pa.Schema, name: str) -> pa.DataType:
+    """The type of a column, or of a part of one, by its dotted name."""
+    first, *parts = name.split(".")
+    return reduce(_part, parts, schema.field(first).type)
+
+
+def _part(kind: pa.DataType, name: str) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return kind.field(name).type
+    return kind.item_type if pa.types.is_map(kind) else kind.value_type

@@ -1,0 +1,112 @@
+"""`tideline run` takes files into an Iceberg table, and maintains it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tideline
+from tideline_operator.local.reconciler import SET_ASIDE
+
+WAIT_S = 400.0
+YAML = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeTable
+metadata: {name: orders}
+spec:
+  format: Iceberg
+  location: table
+  recordKey: [id]
+  partitionBy: ["bucket(2, id)"]
+  services: {rewriteDataFiles: {minInputFiles: 3}}
+  ingest:
+  - name: landing
+    source: {format: FORMAT, path: landing}
+    operation: insert
+    maxFilesPerCommit: 1
+    onBadRow: Quarantine
+    trigger: {every: 1h}
+"""
+
+
+class Workspace:
+    """A folder with a resource, and a landing folder."""
+
+    def __init__(self, folder: Path, file_format: str) -> None:
+        self.folder = folder
+        (folder / "orders.yaml").write_text(YAML.replace("FORMAT", file_format))
+        (folder / "landing").mkdir()
+
+    def land(self, name: str, content: str | pa.Table, at_s: int) -> None:
+        path = self.folder / "landing" / name
+        if isinstance(content, str):
+            path.write_text(content)
+        else:
+            pq.write_table(content, path)
+        os.utime(path, (at_s, at_s))
+
+    def run(self, *options: str, code: int = 0) -> list[dict[str, Any]]:
+        """The events."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tideline", "run", "-f", "orders.yaml", "--json", *options],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WAIT_S,
+        )
+        assert done.returncode == code, done.stderr + done.stdout
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def ids(self) -> list[Any]:
+        table = tideline.open_iceberg(str(self.folder / "table"))
+        return sorted(table.to_arrow(["id"])["id"].to_pylist())
+
+    def status(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(
+            (self.folder / ".tideline/default.orders.status.json").read_text()
+        )
+        return dict(content["status"])
+
+
+def test_files_go_in_and_small_ones_are_rewritten(tmp_path: Path) -> None:
+    space = Workspace(tmp_path, "parquet")
+    for number in range(3):
+        space.land(f"{number}.parquet", pa.table({"id": [2 * number, 2 * number + 1]}), number + 1)
+    space.run("--once", "--dry-run")
+    assert not (tmp_path / "table").exists()
+    space.run("--once")
+    assert space.ids() == [*range(6)]
+    table = tideline.open_iceberg(str(tmp_path / "table"))
+    operations = [snapshot.operation for snapshot in table.snapshots]
+    assert operations == ["append"] * 3 + ["replace"]
+    status = space.status()["ingest"]["landing"]
+    assert status["checkpoint"] == "generation 3 up to 2.parquet"
+    space.land("3.parquet", pa.table({"id": [6], "more": ["x"]}), 9)
+    (tmp_path / ".tideline/default.orders.status.json").unlink()
+    space.run("--once")
+    assert space.ids() == [*range(7)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_rows_of_text_that_do_not_fit_are_set_aside(tmp_path: Path) -> None:
+    space = Workspace(tmp_path, "csv")
+    space.land("a.csv", "id,n\n1,1\n2,2\n", 1)
+    space.run("--once")
+    space.land("b.csv", "id,n\n3,3\nx,4\n,5\n", 2)
+    space.land("c.csv", "n\n6\n", 3)
+    space.run("--once", code=SET_ASIDE)
+    assert space.ids() == ["1", "2", "3", "x"]
+    kept = sorted(path.name for path in (tmp_path / "landing/_quarantine").iterdir())
+    assert [name.split(".")[0] for name in kept] == ["b", "c"]
+    (row,) = next((tmp_path / "landing/_quarantine").glob("b.*")).read_text().splitlines()
+    assert json.loads(row)["reason"] == "it has no value, and the table requires one"
