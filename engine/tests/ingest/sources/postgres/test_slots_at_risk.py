@@ -200,6 +200,31 @@ def test_a_slot_at_risk_is_moved_by_whatever_its_log_has(state: SlotState, safe:
     assert isinstance(look(calm, Ahead(seen_to=160), flushed=160).plan(HERE, NOW), Nothing)
 
 
+def test_a_shared_slot_at_risk_is_moved_by_tables_that_may_hold_it() -> None:
+    """All that are near it at once. Those ahead do not commit for each record of a server while one
+    table stands still."""
+    slot = Slot(100, SlotState.UNRESERVED, 80 * MIB, -1)
+
+    def planned(at: int, flushed: int) -> PostgresRange | None:
+        found = replace(look(slot, Ahead(seen_to=flushed), flushed), is_shared=True)
+        taken = found.plan(replace(HERE, lsn=at), NOW)
+        assert isinstance(taken, PostgresRange | Nothing)
+        return taken if isinstance(taken, PostgresRange) else None
+
+    assert [planned(at, 200) is not None for at in (100, 150, 151, 200)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    ahead, commits = 100, 0
+    for flushed in range(101, 5_000):
+        taken = planned(ahead, flushed)
+        if taken is not None:
+            ahead, commits = taken.until or 0, commits + 1
+    assert 5 < commits < 15
+
+
 def test_much_log_is_said_in_whole_units() -> None:
     kept = (describe_kept("s", Slot(1, retained_bytes=size)) for size in (2 << 30, (2 << 30) + 5))
     assert set(kept) == {"the server keeps over 2.1 GB of its log for slot s"}

@@ -16,6 +16,7 @@ from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres.lsn import parse_lsn
 from tideline.ingest.sources.postgres.ranges import PostgresRange
+from tideline.ingest.sources.postgres.server import advance_slot
 from tideline.ingest.sources.source import Limits, Nothing
 from tideline.testing.postgres_feed import (
     ORDERS,
@@ -66,17 +67,21 @@ def noise(database: PostgresDatabase, times: int, rows: int = 500) -> None:
 
 
 def drained(folder: Path, database: PostgresDatabase, **declared: Any) -> PostgresFeed:
+    """With `is_shared` the slot has the other table as well, and stays where it is."""
     database.execute(ORDERS, OTHERS, TEN)
+    if declared.get("is_shared"):
+        database.execute(f"create publication {database.slot} for table others")
     found = orders_feed(folder, database, step_bytes=STEP, **declared)
     assert found.drain() is None
     return found
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
 def test_a_look_goes_as_far_as_it_has_time_and_the_slot_follows(
-    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_shared: bool, postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the operator's look and by that of `tideline run`. Time for one span, however large."""
-    found = drained(tmp_path, postgres)
+    found = drained(tmp_path, postgres, is_shared=is_shared)
     noise(postgres, 5)
     postgres.execute("update orders set v = 'late' where id = 1")
     monkeypatch.setattr(aheads, "_GROWTH", 1_000_000)
@@ -92,7 +97,8 @@ def test_a_look_goes_as_far_as_it_has_time_and_the_slot_follows(
     ranges = log_ranges(found)
     assert len(ranges) >= 5
     assert dict(found.rows())[1] == "late"
-    assert slot_at(postgres) == ranges[-1][1] > before
+    assert slot_at(postgres) == (before if is_shared else ranges[-1][1])
+    assert ranges[-1][1] > before
 
 
 def test_spans_grow_so_that_little_is_decoded_twice(
@@ -122,16 +128,22 @@ def test_a_quiet_table_of_a_busy_server_lets_go_of_the_log(
     assert isinstance(found.plan(), Nothing)
 
 
-@pytest.mark.parametrize("changes_max", [20, 50_000])
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("changes_max", [4, 20, 50_000])
 def test_what_no_look_has_time_for_is_read_unseen(
     changes_max: int,
+    is_shared: bool,
     postgres: PostgresDatabase,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As behind a transaction that has been open for long: the log is decoded from its begin on."""
     postgres.execute(OTHERS, "create table orders (id bigint primary key, n numeric)")
-    found = PostgresFeed.of(tmp_path, postgres, changes_max=changes_max, step_bytes=STEP)
+    if is_shared:
+        postgres.execute(f"create publication {postgres.slot} for table others")
+    found = PostgresFeed.of(
+        tmp_path, postgres, changes_max=changes_max, step_bytes=STEP, is_shared=is_shared
+    )
     source = replace(found.source, set_aside=Location(f"file://{tmp_path}/aside"))
     found = replace(found, source=source, bad_rows_max=100).typed(id="long", n="decimal(5,0)")
     assert found.drain() is None
@@ -253,14 +265,42 @@ class History:
         return parse_lsn(text)
 
 
+def test_a_look_by_a_slot_that_is_far_behind_ends_where_there_are_changes_enough(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    """Whatever other tables have before, and beyond the messages of one commit."""
+    found = drained(tmp_path, postgres, is_shared=True, changes_max=20)
+    noise(postgres, 1)
+    postgres.execute("update orders set n = 0")
+    assert found.drain() is None
+    noise(postgres, 1)
+    for number in range(30):
+        postgres.execute(f"update orders set n = {number} where id <= 3")
+    seen = look_by_wire(found.source, postgres.uri, position(found))
+    assert seen.ahead == found.look().ahead
+    assert seen.ahead is not None
+    assert (seen.ahead.changes, seen.ahead.is_all) == (21, False)
+    assert seen.ahead.seen_to == seen.ahead.until
+    ranges = log_ranges(found)
+    assert len(ranges) == 5
+    rows = dict(found.rows("id", "n"))
+    assert [rows[number] for number in (1, 2, 3, 4)] == [29, 29, 29, 0]
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_no_history_is_passed_over(
-    seed: int, postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int,
+    is_shared: bool,
+    postgres: PostgresDatabase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Behind each commit the table is what the source was, whatever looks had time for."""
+    """Behind each commit the table is what the source was, whatever looks had time for. A slot that
+    is shared stays, or moves to anywhere up to the table."""
     random = Random(seed)
-    found = drained(tmp_path, postgres)
+    found = drained(tmp_path, postgres, is_shared=is_shared)
     history, lsn = History(postgres, random), position(found).lsn
     for turn in range(30):
         for _ in range(random.randrange(12)):
@@ -283,6 +323,8 @@ def test_no_history_is_passed_over(
         before, lsn = lsn, position(found).lsn
         assert before is not None and lsn is not None and before <= lsn
         assert dict(found.rows()) in history.at(lsn), (turn, planned)
+        if is_shared and random.random() < 0.3:
+            advance_slot(found.source, random.choice((before, lsn)))
     monkeypatch.setattr(aheads, "_LOOKED_S", 5.0)
     found = replace(found, source=replace(found.source, step_bytes=STEP, changes_max=50_000))
     assert found.drain() is None

@@ -1,24 +1,27 @@
-"""What comes next in the log of a server behind a slot: a look in bounded steps.
+"""What comes next in the log of a server behind a slot for one table: a look in bounded steps.
 
 1. The server decodes its log from where the slot keeps it, whatever of it was looked through
-   before, and up to a position. It is looked through in spans that grow, until there are changes,
-   or no more log, or the time is over.
+   before, and up to a position. It is looked through in spans that grow, until there are changes
+   of the table, or no more log, or the time is over.
 2. A span without changes may be passed over, however the look ends: each transaction belongs to
    where its commit begins, so any position divides the log.
 3. Where the time is over before the first span is looked through, nothing is known. A transaction
-   that has been open for long keeps the log that far back.
+   that has been open for long keeps the log that far back, or another table of the same slot does.
+4. A slot of one table is close to it: as many messages are decoded as a commit may have changes.
+   One that several share may be far behind this table, with any number of messages before it.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from tideline.ingest.sources.postgres.connection import OfSlot, is_code, older_slot_named
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import one, quoted, whole
+from tideline.ingest.sources.postgres.sql import number_of, one, quoted, whole
 
 _BUSY_S = 10.0
 _POLL_S = 0.2
@@ -38,37 +41,48 @@ def _number(place: int) -> str:
 # when that was; C ends it; I, U, D and T change rows.
 _AHEAD = f"""
 with message as (
-  select lsn, xid::text, get_byte(data, 0) as kind, data
+  select lsn, xid::text, get_byte(data, 0) as kind, data, {{own}} as is_own
   from pg_logical_slot_peek_binary_changes(
     %s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)
 ), transaction as (
   select max(lsn) filter (where kind = 67) as until, count(*) as messages,
-    count(*) filter (where kind in (68, 73, 84, 85)) as changes,
+    count(*) filter (where is_own and kind in (68, 73, 84, 85)) as changes,
     min({_number(2)}) filter (where kind = 66) >= %s::bigint as is_new,
     min({_number(10)}) filter (where kind = 66) as at
   from message group by xid
+), own as (
+  select until, changes, at, sum(changes) over (order by until) - changes < %s as is_next
+  from transaction where is_new and changes > 0
 )
-select max(until)::text, coalesce(sum(messages), 0)::bigint,
-  coalesce(sum(changes) filter (where is_new), 0)::bigint,
-  min(at) filter (where is_new and changes > 0) / 1000
-from transaction
+select (select max(until) from transaction)::text,
+  (select coalesce(sum(messages), 0) from transaction)::bigint,
+  max(until) filter (where is_next)::text, coalesce(sum(changes) filter (where is_next), 0)::bigint,
+  (min(at) filter (where is_next) / 1000)::bigint, bool_and(is_next)
+from own
 """
+_OWN = (
+    "case get_byte(data, 0) when 84 then position({table} in substr(data, 7)) > 0"
+    " else substr(data, 2, 4) = {table} end"
+)
 
 
-def look_ahead(source: DeclaredPostgres, connection: Connection, after: int, flushed: int) -> Ahead:
-    """The transactions that come next behind `after`, at least as many as have `changes_max`
-    changes where they are in one span. Raises ConfigError, StorageUnavailableError."""
+def look_ahead(
+    source: DeclaredPostgres, connection: Connection, oid: int, after: int, flushed: int
+) -> Ahead:
+    """The transactions that come next behind `after` and change the table of this number, at least
+    as many as have `changes_max` changes where they are in one span. Raises ConfigError,
+    StorageUnavailableError."""
     wait_for_slot(source, connection)
     ends_s = time.monotonic() + _LOOKED_S
     seen_to, span = after, source.step_bytes
     while True:
         until, began_s = min(flushed, after + span), time.monotonic()
-        found = _look_up_to(source, connection, after, until, ends_s - began_s)
+        found = _look_up_to(source, connection, oid, (after, until), ends_s - began_s)
         if found is None:
             return Ahead(is_all=False, seen_to=seen_to)
         is_all = found.is_all and until == flushed
         if found.until is not None or not found.is_all or is_all:
-            return Ahead(found.until, found.changes, is_all, found.seen_to, found.oldest_ms)
+            return replace(found, is_all=is_all)
         seen_to, now_s = until, time.monotonic()
         if now_s + _GROWTH * (now_s - began_s) > ends_s:
             return Ahead(is_all=False, seen_to=seen_to)
@@ -88,23 +102,36 @@ def wait_for_slot(source: OfSlot, connection: Connection) -> None:
 
 
 def _look_up_to(
-    source: DeclaredPostgres, connection: Connection, after: int, until: int, left_s: float
+    source: DeclaredPostgres,
+    connection: Connection,
+    oid: int,
+    span: tuple[int, int],
+    left_s: float,
 ) -> Ahead | None:
-    """What is up to a position; None where that takes longer than there is time."""
+    """What is in a span; None where that takes longer than there is time."""
     left_ms = int(left_s * 1000)
     if left_ms <= 0:
         return None
     connection.execute(f"set statement_timeout = {left_ms}".encode())
+    after, until = span
+    messages_max = None if source.is_shared else source.changes_max
+    own = _OWN.format(table=number_of(oid)) if source.is_shared else "true"
     publication = quoted(source.publication)
-    given = (source.slot, lsn_text(until), source.changes_max, publication, after)
+    given = (source.slot, lsn_text(until), messages_max, publication, after, source.changes_max)
     try:
         with older_slot_named(source):
-            end, messages, changes, oldest = one(connection, _AHEAD, given)
+            found = one(connection, _AHEAD.format(own=own), given)
     except Exception as error:
         if is_code(error, _TIMED_OUT):
             return None
         raise
-    is_all = whole(messages) < source.changes_max
-    ends = None if end is None or parse_lsn(end) <= after else parse_lsn(end)
+    last, messages, end, changes, oldest, has_all = found
+    ends = None if end is None else parse_lsn(end)
+    if ends is not None and not has_all:
+        seen_to, is_all = ends, False
+    elif messages_max is not None and whole(messages) >= messages_max:
+        seen_to, is_all = max(after, parse_lsn(last)), False
+    else:
+        seen_to, is_all = until, True
     oldest_ms = None if oldest is None else whole(oldest) + _SINCE_2000_MS
-    return Ahead(ends, whole(changes), is_all, until if is_all else ends or after, oldest_ms)
+    return Ahead(ends, whole(changes), is_all, seen_to, oldest_ms)

@@ -86,8 +86,9 @@ class Changes:
     def __post_init__(self) -> None:
         self.leaves = LeavesOfLog(self.oid)
 
-    def read(self, messages: Iterable[bytes]) -> None:
-        """Raises ConfigError for what cannot be taken in."""
+    def read(self, messages: Iterable[bytes], changes_max: int | None = None) -> bool:
+        """All, or up to the end of a transaction behind which there are so many changes; whether it
+        stopped there. Raises ConfigError for what cannot be taken in."""
         for data in messages:
             self.messages += 1
             message = decode_message(data)
@@ -109,6 +110,9 @@ class Changes:
                     self._truncate()
             elif isinstance(message, Commit):
                 self._is_new, self.ended = False, message.end_lsn
+                if changes_max is not None and self.count >= changes_max:
+                    return True
+        return False
 
     def _note_size(self, size_bytes: int) -> None:
         self.count += 1

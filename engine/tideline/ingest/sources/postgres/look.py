@@ -291,23 +291,24 @@ class PostgresLook:
             # The slot moves first, and what is in the table is not decoded again.
             return None
         notes = bool(known.leaves.awaited) or self._noted(known.leaves) != known.leaves
-        if self.ahead.seen_to - known.lsn > self._kept_bytes(self.slot) or (
+        if self.ahead.seen_to - known.lsn > self._kept_bytes(self.slot, known.lsn) or (
             (notes or not self.ahead.is_all) and self.ahead.seen_to > known.lsn
         ):
             return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
-        if self.ahead.is_all or self.flushed <= known.lsn or self.is_shared:
-            # What a shared slot has is looked through whole: it does not move for one table.
+        if self.ahead.is_all or self.flushed <= known.lsn:
             return None
         # So much more that the same log is not decoded for many steps.
         more = max(self.step_bytes, known.lsn - self.slot.restart)
         until = min(self.flushed, known.lsn + more)
         return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
 
-    def _kept_bytes(self, slot: Slot) -> int:
+    def _kept_bytes(self, slot: Slot, at: int) -> int:
         """How much log without changes costs a commit: less where the server keeps little, and none
-        where it is about to give the slot up. What lets a server remove log may be the next record
-        of a quiet log."""
-        if risk_of(self.slot_name, slot) is not None:
+        where it is about to give the slot up for a table `at` that place. What lets a server remove
+        log may be the next record of a quiet log."""
+        # Tables that are far ahead of the one that holds a slot cannot help it.
+        is_near = 2 * (at - slot.confirmed) <= self.flushed - slot.confirmed
+        if is_near and risk_of(self.slot_name, slot) is not None:
             return 0
         if slot.safe_bytes is None:
             return self.step_bytes

@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -212,12 +213,14 @@ class PostgresSource:
         oid = wanted.origin.table if declared.is_shared else None
         taken = None
         if wanted.is_unseen:
-            assert not declared.is_shared
-            # Nothing that is in the table counts.
-            if not shape.is_dry:
+            # Nothing that is in the table counts: what other tables have yet to read is decoded.
+            if not shape.is_dry and not declared.is_shared:
                 advance_slot(declared, wanted.lsn)
-            changes.read(read_log(declared, wanted.until, messages_max=declared.changes_max))
-            if changes.messages >= declared.changes_max:
+            limit = None if declared.is_shared else declared.changes_max
+            messages = read_log(declared, wanted.until, oid=oid, messages_max=limit)
+            with closing(messages):
+                is_cut = changes.read(messages, declared.changes_max)
+            if is_cut or (limit is not None and changes.messages >= limit):
                 taken = replace(wanted, until=min(wanted.until, changes.ended))
         else:
             changes.read(read_log(declared, wanted.until, oid=oid))

@@ -21,8 +21,7 @@ from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
 from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.leaves import Leaf
-from tideline.ingest.sources.postgres.log import ahead_of_table
-from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot, SlotState
+from tideline.ingest.sources.postgres.look import PostgresLook, Slot, SlotState
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.partitions import find_leaves, what_was_lost
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
@@ -77,7 +76,7 @@ def look_through(
         elif joins is not None:
             keys = _next_keys(source, connection, table, joins.copied, joins.leaf)
         elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
-            ahead = _ahead(source, connection, table, after.lsn, flushed)
+            ahead = look_ahead(source, connection, table.origin.table, after.lsn, flushed)
     return replace(
         look,
         origin=table.origin,
@@ -421,15 +420,6 @@ def _next_keys(
         f" offset {source.changes_max - 1} limit 1".encode()
     ).fetchone()
     return Keys(after, found)
-
-
-def _ahead(
-    source: DeclaredPostgres, connection: Connection, table: ServerTable, after: int, flushed: int
-) -> Ahead:
-    if not source.is_shared:
-        return look_ahead(source, connection, after, flushed)
-    oid = table.origin.table
-    return ahead_of_table(source, connection, source.changes_max, oid, after, flushed)
 
 
 def wait_for_commits(source: OfSlot, connection: Connection) -> None:

@@ -17,6 +17,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def number_of(oid: int) -> str:
+    """A table's number as messages of the log have it, in SQL."""
+    return f"'\\x{oid:08x}'::bytea"
+
+
 LISTS_AND_SCHEMAS_SINCE = 150_000
 """The version whose publications have lists of columns, conditions for rows, and schemas."""
 
