@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
+import psycopg
 import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
+from tideline.ingest.sources.postgres import ahead as aheads
+from tideline.ingest.sources.postgres import log as logs
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.slot_tables import look_at_slot
 from tideline.ingest.sources.source import Lost, Nothing
@@ -216,6 +220,42 @@ def test_a_table_that_is_dropped_or_made_again_does_not_hold_the_slot(
     feeds.move()
     assert confirmed(feeds) > before
     require_equal(feeds, postgres, "orders")
+
+
+def test_a_table_waits_for_its_turn_at_the_slot(
+    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(postgres)
+    feeds = SharedSlotFeed.of(tmp_path, postgres, changes_max=100)
+    feeds.drain()
+    postgres.execute("insert into items values (11, 'x')")
+    planned = feeds.named("items").plan()
+    assert isinstance(planned, Operation)
+    monkeypatch.setattr(aheads, "_BUSY_S", 0.1)
+    reader = psycopg.connect(f"{postgres.uri}?replication=database", autocommit=True)
+    reader.pgconn.send_query(
+        f"START_REPLICATION SLOT {postgres.slot} LOGICAL 0/0 "
+        f"(proto_version '1', publication_names '{postgres.slot}')".encode()
+    )
+    words = f"another table reads slot {postgres.slot}: it is this one's turn afterwards"
+    try:
+        while not postgres.execute("select active from pg_replication_slots where active"):
+            pass
+        seen = feeds.named("items").plan()
+        assert isinstance(seen, Nothing)
+        assert seen.reason == words
+        with monkeypatch.context() as patched:
+            patched.setattr(logs, "_TURN_S", 0.5)
+            result = feeds.named("items").execute(planned)
+        assert result.is_safe_to_retry
+        assert words in result.message
+        later = Timer(1.0, reader.close)
+        later.start()
+        assert feeds.named("items").execute(planned).exit_code == 0
+        later.join()
+    finally:
+        reader.close()
+    require_equal(feeds, postgres)
 
 
 def test_tables_that_cannot_be_read_are_named(postgres: PostgresDatabase, tmp_path: Path) -> None:

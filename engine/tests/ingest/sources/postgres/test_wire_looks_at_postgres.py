@@ -119,6 +119,10 @@ def test_a_slot_that_somebody_reads_is_left_alone(
     assert isinstance(planned, Nothing)
     assert planned.until_ms == 2_007
     assert planned.reason == f"slot {postgres.slot} is being read: a slot is of one ingest"
+    others = replace(found, is_shared=True).plan(after, Limits(1, 7))
+    assert isinstance(others, Nothing)
+    words = f"another table reads slot {postgres.slot}: it is this one's turn afterwards"
+    assert (others.until_ms, others.reason) == (2_007, words)
 
 
 def test_what_is_wrong_has_the_words_of_the_client(

@@ -3,16 +3,23 @@
 1. Changes are looked at without being taken: they stay until the slot moves. Each reading begins
    where the slot is.
 2. Whole transactions come, in the order of their commits.
+3. A slot that several tables share is read by one after another: each waits for its turn.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 
+from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.postgres.ahead import wait_for_slot
-from tideline.ingest.sources.postgres.connection import OfSlot, connected
+from tideline.ingest.sources.postgres.connection import IN_USE, OfSlot, connected, is_code
+from tideline.ingest.sources.postgres.look import in_turn
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.sql import literal, number_of, quoted
+
+_TURN_S = 300.0
+"""How long a table of a shared slot waits until it may read."""
 
 
 def read_log(
@@ -34,7 +41,18 @@ def read_log(
         if oid is not None:
             own = f"get_byte(data, 0) not in (68, 73, 85) or substr(data, 2, 4) = {number_of(oid)}"
         statement = f"copy (select data from {call} where {own}) to stdout (format binary)"
-        with connection.cursor().copy(statement.encode()) as copy:
-            copy.set_types(["bytea"])
-            for (message,) in copy.rows():
-                yield message
+        ends_s = time.monotonic() + _TURN_S
+        while True:
+            try:
+                with connection.cursor().copy(statement.encode()) as copy:
+                    copy.set_types(["bytea"])
+                    for (message,) in copy.rows():
+                        yield message
+                return
+            except Exception as error:
+                # Then nothing was read yet.
+                if oid is None or not is_code(error, IN_USE):
+                    raise
+                if time.monotonic() > ends_s:
+                    raise StorageUnavailableError(in_turn(source.slot), path=source.uri) from error
+            wait_for_slot(source, connection)

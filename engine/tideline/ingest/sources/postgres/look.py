@@ -164,8 +164,7 @@ class PostgresLook:
         known = _known(after)
         found = self._lost(known) or self._next(known)
         if found is None and known is not None and self._is_in_use(known):
-            reason = f"slot {self.slot_name} is being read: a slot is of one ingest"
-            return Nothing(limits.now_ms + _BUSY_MS, reason)
+            return Nothing(limits.now_ms + _BUSY_MS, self._reader)
         return found or Nothing()
 
     def plan_again(
@@ -261,6 +260,13 @@ class PostgresLook:
         """Whether anything behind a position was looked at: while a slot is read nothing is."""
         ahead = self.ahead
         return ahead is not None and (ahead.is_all or ahead.seen_to > at)
+
+    @property
+    def _reader(self) -> str:
+        """Who reads the slot, where that may be known."""
+        if self.is_shared:
+            return in_turn(self.slot_name)
+        return f"slot {self.slot_name} is being read: a slot is of one ingest"
 
     def _is_in_use(self, known: PostgresPosition) -> bool:
         """Whether the log could not be looked at for that."""
@@ -360,6 +366,11 @@ class PostgresLook:
                 remedy,
             )
         return None
+
+
+def in_turn(name: str) -> str:
+    """Why a table waits that shares this slot."""
+    return f"another table reads slot {name}: it is this one's turn afterwards"
 
 
 def risk_of(name: str, slot: Slot) -> str | None:

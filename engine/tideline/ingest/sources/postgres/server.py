@@ -18,7 +18,7 @@ from dataclasses import replace
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
-from tideline.ingest.sources.postgres.connection import OfSlot, connected
+from tideline.ingest.sources.postgres.connection import IN_USE, OfSlot, connected, is_code
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.leaves import Leaf
 from tideline.ingest.sources.postgres.look import PostgresLook, Slot, SlotState
@@ -76,7 +76,13 @@ def look_through(
         elif joins is not None:
             keys = _next_keys(source, connection, table, joins.copied, joins.leaf)
         elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
-            ahead = look_ahead(source, connection, table.origin.table, after.lsn, flushed)
+            try:
+                ahead = look_ahead(source, connection, table.origin.table, after.lsn, flushed)
+            except Exception as error:
+                if slot is None or not source.is_shared or not is_code(error, IN_USE):
+                    raise
+                # Another table was faster.
+                slot = replace(slot, is_active=True)
     return replace(
         look,
         origin=table.origin,
