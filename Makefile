@@ -55,7 +55,7 @@ test: lint peers api-server ## Lint, then run all but the long tests (TESTS="pat
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not kafka and not postgres and not interop and not api_server and not slow and not storm" \
+	@$(PYTEST) -m "not spark and not minio and not azurite and not kafka and not postgres and not interop and not api_server and not slow and not storm" \
 		$(TESTS)
 
 .PHONY: slow

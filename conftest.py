@@ -18,6 +18,7 @@ pytest_plugins = [
     "tideline.testing.suite_schedule",
     "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
+    "tideline.testing.cloud_fixtures",
     "tideline.testing.kafka_broker",
     "tideline.testing.postgres_server",
     "tideline.testing.hudi_peer",
@@ -29,10 +30,13 @@ pytest_plugins = [
     "tideline.testing.iceberg_rest_server",
     "tideline_operator.testing.api_server_fixtures",
 ]
-pytest.register_assert_rewrite("tideline.testing.store_contract")
+pytest.register_assert_rewrite(
+    "tideline.testing.store_contract", "tideline.testing.remote_contract"
+)
 
 # No test takes the role of the machine that it runs on.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+os.environ["NO_GCE_CHECK"] = "true"
 
 # A busy machine is slow now and then; that is not a property of the code.
 settings.register_profile("tideline", deadline=None)

@@ -2,16 +2,15 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.storage.object_store import AlreadyExists, Changed, Written
-from tideline.storage.s3.client import RequestLimits, S3Endpoint
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import S3Endpoint
 from tideline.storage.s3.store import S3Store
 from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
-from tideline.testing.minio_server import MinioServer
 
 IMPATIENT = RequestLimits(
     connect_timeout_s=0.5,
@@ -120,130 +119,3 @@ def test_an_unreachable_endpoint_fails_in_time_by_default(
     with pytest.raises(StorageUnavailableError):
         store_at(endpoint, limits=RequestLimits()).get("x")
     assert time.monotonic() - started_s < 20
-
-
-@pytest.mark.minio
-class TestLostReplies:
-    """A proxy between the store and a real MinIO swallows what MinIO answered."""
-
-    @pytest.fixture
-    def proxy(self, minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
-        with FaultyS3Proxy(minio_server.address) as running:
-            yield running
-
-    @pytest.fixture
-    def store(
-        self,
-        proxy: FaultyS3Proxy,
-        minio_bucket: str,
-        minio_credentials: None,  # noqa: ARG002
-    ) -> S3Store:
-        store = store_at(proxy.endpoint, minio_bucket)
-        store.delete_prefix("")
-        return store
-
-    @pytest.mark.parametrize(
-        "fault",
-        [
-            ProxyFault.APPLY_AND_DROP_REPLY,
-            ProxyFault.APPLY_AND_ANSWER_500,
-            ProxyFault.APPLY_AND_STALL,
-        ],
-    )
-    @pytest.mark.parametrize("body", [b"", b"{}", b'{"token":"T-1"}'])
-    def test_a_create_with_a_token_is_recognised_as_ours(
-        self, store: S3Store, proxy: FaultyS3Proxy, fault: ProxyFault, body: bytes
-    ) -> None:
-        proxy.inject(fault)
-        created = store.put_if_absent("x", body, token="T-1")
-        assert created == Written(store.get_versioned("x").version)
-        assert store.get("x") == body
-
-    @pytest.mark.parametrize(
-        "fault",
-        [ProxyFault.APPLY_AND_DROP_REPLY, ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503],
-    )
-    def test_a_foreign_object_stays_foreign_even_when_replies_are_lost(
-        self, store: S3Store, proxy: FaultyS3Proxy, fault: ProxyFault
-    ) -> None:
-        store.put_if_absent("x", b"", token="theirs")
-        proxy.inject(fault)
-        assert store.put_if_absent("x", b"", token="ours") == AlreadyExists()
-
-    @pytest.mark.parametrize("fault", [ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503])
-    def test_a_create_that_never_arrived_is_sent_again(
-        self, store: S3Store, proxy: FaultyS3Proxy, fault: ProxyFault
-    ) -> None:
-        proxy.inject(fault)
-        assert isinstance(store.put_if_absent("x", b"", token="T"), Written)
-
-    def test_a_create_without_a_token_never_claims_what_it_cannot_know(
-        self, store: S3Store, proxy: FaultyS3Proxy
-    ) -> None:
-        for fault in (ProxyFault.APPLY_AND_ANSWER_500, ProxyFault.APPLY_AND_DROP_REPLY):
-            proxy.inject(fault)
-            assert store.put_if_absent(fault.name, b"1") == AlreadyExists()
-        proxy.inject(ProxyFault.APPLY_AND_STALL)
-        with pytest.raises(StorageUnavailableError, match="timed out"):
-            store.put_if_absent("x", b"1")
-        assert store.get("x") == b"1"
-
-    def test_a_swap_whose_reply_was_lost_is_changed_or_unknown(
-        self, store: S3Store, proxy: FaultyS3Proxy
-    ) -> None:
-        for fault in (ProxyFault.APPLY_AND_ANSWER_500, ProxyFault.APPLY_AND_DROP_REPLY):
-            version = store.put("x", b"1").version
-            proxy.inject(fault)
-            assert store.put_if_match("x", b"2", version=version) == Changed()
-        version = store.get_versioned("x").version
-        proxy.inject(ProxyFault.APPLY_AND_STALL)
-        with pytest.raises(StorageUnavailableError, match="timed out"):
-            store.put_if_match("x", b"3", version=version)
-        assert store.get("x") == b"3"
-
-    def test_reads_and_plain_writes_survive_one_bad_answer(
-        self, store: S3Store, proxy: FaultyS3Proxy
-    ) -> None:
-        for fault in (ProxyFault.ANSWER_503, ProxyFault.DROP_REQUEST, ProxyFault.STALL):
-            proxy.inject(fault)
-            store.put("x", fault.name.encode())
-            proxy.inject(fault, method="GET")
-            assert store.get("x") == fault.name.encode()
-
-    def test_a_failed_upload_leaves_no_object(self, store: S3Store, proxy: FaultyS3Proxy) -> None:
-        proxy.inject(ProxyFault.ANSWER_503, times=100)
-        with (
-            pytest.raises(StorageUnavailableError, match="503"),
-            store.open_writer("big") as writer,
-        ):
-            for _ in range(4):
-                writer.write(b"x" * 8_000_000)
-        assert store.head("big") is None
-
-    def test_an_answer_that_is_cut_is_never_taken_for_the_whole(
-        self, store: S3Store, proxy: FaultyS3Proxy
-    ) -> None:
-        body = b"0123456789" * 50_000
-        store.put("x", body)
-
-        def read_by_stream() -> bytes:
-            with store.open_reader("x") as reader:
-                return reader.read()
-
-        reads: tuple[Callable[[], bytes], ...] = (
-            lambda: store.get("x"),
-            lambda: store.get_versioned("x").body,
-            lambda: store.get_range("x", offset=0, length=len(body)),
-            read_by_stream,
-        )
-        for read in reads:
-            proxy.inject(ProxyFault.CUT_BODY, method="GET")
-            try:
-                assert read() == body
-            except StorageUnavailableError:
-                assert read() == body
-        proxy.inject(ProxyFault.CUT_BODY, method="GET")
-        try:
-            assert [item.path for item in store.list()] == ["x"]
-        except StorageUnavailableError:
-            assert [item.path for item in store.list()] == ["x"]

@@ -12,11 +12,11 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
+from tideline.storage.remote.identity import IdentityError, allow_only_explicit_identities
 from tideline.storage.s3 import web_identity
 from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
-from tideline.storage.s3.identity import allow_only_explicit_identities
 from tideline.storage.s3.machine_credentials import MachineCredentials
-from tideline.storage.s3.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.egress_case import PATIENT
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.patience import PATIENCE_S

@@ -9,7 +9,8 @@ import pytest
 
 from tideline.bounded.read_limits import SETTING
 from tideline.errors import StorageUnavailableError, UnsupportedTableError
-from tideline.storage.s3.client import RequestLimits, S3Endpoint
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import S3Endpoint
 from tideline.storage.s3.store import S3Store
 from tideline.testing.in_time import in_time
 from tideline.testing.lying_s3_server import Lie, LyingS3Server

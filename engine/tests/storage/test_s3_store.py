@@ -6,13 +6,15 @@ import signal
 
 import pytest
 
-from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError
+from tideline.errors import ConfigError
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import AlreadyExists, Written
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.remote_contract import RemoteContract
 from tideline.testing.store_contract import StoreContract
 
 pytestmark = pytest.mark.minio
+
+WRONG = "wrong-credential-0123"
 
 
 class TestS3Store(StoreContract):
@@ -21,12 +23,14 @@ class TestS3Store(StoreContract):
         return s3_location
 
 
-def test_an_empty_object_is_recognised_by_its_token(s3_location: StoreLocation) -> None:
-    store = s3_location.open()
-    first = store.put_if_absent("x.requested", b"", token="T")
-    assert isinstance(first, Written)
-    assert store.put_if_absent("x.requested", b"", token="T") == first
-    assert store.put_if_absent("x.requested", b"", token="U") == AlreadyExists()
+class TestS3(RemoteContract):
+    credentials = (("AWS_SECRET_ACCESS_KEY", WRONG), ("AWS_ACCESS_KEY_ID", WRONG))
+    missing_bucket = "s3://no-such-bucket/table"
+    versions_are_digests = True
+
+    @pytest.fixture
+    def location(self, s3_location: StoreLocation) -> StoreLocation:
+        return s3_location
 
 
 def test_directory_markers_of_other_tools_are_not_objects(
@@ -77,61 +81,6 @@ def test_missing_credentials_are_a_configuration_error(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
         s3_location.open().get("x")
-
-
-@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])
-def test_wrong_credentials_are_named_but_never_shown(
-    s3_location: StoreLocation, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    good = (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
-    monkeypatch.setenv(name, "wrong-credential-0123")
-    store = s3_location.open()
-    for action in (
-        lambda: store.get("x"),
-        lambda: store.head("x"),
-        lambda: store.put("x", b""),
-        lambda: store.put_if_absent("x", b"", token="T"),
-        lambda: store.put_if_match("x", b"", version='"v"'),
-        lambda: [*store.list()],
-        lambda: store.list_directory(),
-        lambda: store.delete("x"),
-        lambda: store.open_reader("x"),
-    ):
-        with pytest.raises(StorageUnavailableError, match="access denied") as caught:
-            action()
-        text = str(caught.value)
-        assert s3_location.uri in text
-        assert "http://127.0.0.1" in text
-        assert not any(secret in text for secret in (*good, "wrong-credential-0123"))
-        assert caught.value.__suppress_context__
-
-
-def test_a_missing_bucket_is_a_configuration_error(
-    minio_server: MinioServer,
-    minio_credentials: None,  # noqa: ARG001
-) -> None:
-    location = StoreLocation.of("s3://no-such-bucket/table", minio_server.storage_options())
-    store = location.open()
-    for action in (
-        lambda: store.get("x"),
-        lambda: store.head("x"),
-        lambda: store.put("x", b""),
-        lambda: store.put_if_absent("x", b"", token="T"),
-        lambda: store.put_if_match("x", b"", version='"v"'),
-        lambda: [*store.list()],
-        lambda: store.list_directory(),
-        lambda: store.delete("x"),
-        lambda: store.delete_prefix("x"),
-        lambda: store.open_reader("x"),
-    ):
-        with pytest.raises(ConfigError, match=r"the bucket does not exist.*no-such-bucket"):
-            action()
-
-
-def test_a_missing_object_is_named_with_its_endpoint(s3_location: StoreLocation) -> None:
-    with pytest.raises(ObjectNotFoundError, match=rf"http://127.*{s3_location.uri}/a/b") as caught:
-        s3_location.open().get("a/b")
-    assert "Debug source" not in str(caught.value)
 
 
 def test_a_forked_child_is_refused_instead_of_hanging(s3_location: StoreLocation) -> None:

@@ -62,7 +62,7 @@ def test_opening_requests_nothing_and_writes_nothing(tmp_path: Path) -> None:
     [
         "",
         "http://host/t",
-        "gs://bucket/t",
+        "oss://bucket/t",
         "file://host/t",
         "file:relative",
         "s3:bucket/t",

@@ -29,7 +29,8 @@ from tideline.storage.probe.left_behind import CHECKS_FOLDER, check_folder
 from tideline.storage.probe.race import QUICK, THOROUGH
 from tideline.storage.probe.report import ProbeOutcome, StorePromise, StoreReport
 from tideline.storage.probe.run import QUICK_PROMISES, check_store, probe_conditional_writes
-from tideline.storage.s3.errors import S3Failure
+from tideline.storage.remote.failure import RequestFailure
+from tideline.storage.s3.store import S3_WORDS
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
 
 BETWEEN_CHECK_AND_WRITE_S = 0.001
@@ -288,7 +289,7 @@ def test_a_store_that_says_no_is_unsupported_rather_than_failed(name: str) -> No
 
 def test_a_server_without_a_function_is_no_reason_to_retry() -> None:
     answer = RuntimeError("status code: 501 Not Implemented: <Code>NotImplemented</Code>")
-    failure = S3Failure.of(answer)
+    failure = RequestFailure.of(answer, S3_WORDS)
     assert not failure.outcome_unknown
     error = failure.error("replace", uri="s3://b/t", endpoint="https://host")
     assert isinstance(error, UnsupportedRequestError)

@@ -33,7 +33,7 @@ def checked(given: Mapping[str, str | bool]) -> dict[str, str]:
 
 TOY = StoreKind(
     "toy",
-    lambda _, rest: bucket_uri("toy", rest),
+    lambda _, rest, __: bucket_uri("toy", rest),
     opened,
     aliases=("toys",),
     option_names=("realm",),

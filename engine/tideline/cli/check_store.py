@@ -42,7 +42,7 @@ def check_store_command(
     locations = [StoreLocation.of(uri, storage)]
     for endpoint in other_endpoints:
         locations.append(StoreLocation.of(uri, {**storage, "endpoint": endpoint}))
-    if other_endpoints and not locations[0].kind.is_remote:
+    if other_endpoints and locations[0].scheme != "s3":
         raise ConfigError("--also-endpoint is for s3:// locations", value=uri)
     # A connection pool of its own for each racer, endpoint by endpoint.
     stores = [locations[number % len(locations)].open() for number in range(THOROUGH.racers)]

@@ -137,8 +137,8 @@ class MainGroup(LazyGroup):
 def tideline_command() -> None:
     """Keep Apache Hudi and Iceberg tables healthy: write, read, inspect and maintain them.
 
-    Every command takes a table URI (a plain path, file:// or s3://) and --json for machines.
-    Credentials come from the environment only, never from arguments.
+    Every command takes a table URI (a plain path, file://, s3://, gs:// or abfss://) and --json for
+    machines. Credentials come from the environment only, never from arguments.
     """
 
 

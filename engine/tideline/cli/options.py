@@ -30,6 +30,27 @@ _STORAGE_OPTIONS = (
         help="S3 region.",
     ),
     click.option(
+        "--gcs-endpoint",
+        cls=SharedOption,
+        envvar="TIDELINE_GCS_ENDPOINT",
+        metavar="URL",
+        help="Endpoint of gs:// locations, for anything but Google itself.",
+    ),
+    click.option(
+        "--azure-endpoint",
+        cls=SharedOption,
+        envvar="TIDELINE_AZURE_ENDPOINT",
+        metavar="URL",
+        help="Endpoint of an account of Azure, for anything but Azure itself.",
+    ),
+    click.option(
+        "--azure-account",
+        cls=SharedOption,
+        envvar=["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"],
+        metavar="NAME",
+        help="Account of az:// locations that name none.",
+    ),
+    click.option(
         "--path-style/--virtual-host-style",
         cls=SharedOption,
         default=None,
@@ -40,8 +61,8 @@ _STORAGE_OPTIONS = (
         "--allow-http/--https-only",
         cls=SharedOption,
         default=None,
-        envvar="TIDELINE_S3_ALLOW_HTTP",
-        help="Whether S3 may be used without TLS.",
+        envvar=["TIDELINE_ALLOW_HTTP", "TIDELINE_S3_ALLOW_HTTP"],
+        help="Whether stores may be used without TLS.",
     ),
     click.option(
         "--ca-bundle",
@@ -54,7 +75,7 @@ _STORAGE_OPTIONS = (
 
 
 def storage_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the S3 connection options; the command gets them as one mapping, `storage`."""
+    """Add the options of connections to stores; the command gets them as one mapping, `storage`."""
 
     @wraps(command)
     def gathered(
@@ -64,9 +85,15 @@ def storage_options(command: Callable[..., None]) -> Callable[..., None]:
         path_style: bool | None,
         allow_http: bool | None,
         ca_bundle: str | None,
+        gcs_endpoint: str | None,
+        azure_endpoint: str | None,
+        azure_account: str | None,
         **kwargs: Any,
     ) -> None:
         given = {
+            "gcs_endpoint": gcs_endpoint,
+            "azure_endpoint": azure_endpoint,
+            "azure_account": azure_account,
             "endpoint": endpoint,
             "region": region,
             "path_style": _flag(path_style),

@@ -12,10 +12,10 @@ from pathlib import Path
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.local.store import LocalStore
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.store import S3Store
+from tideline.storage.remote.store import RemoteStore
 
 SERVER_COPY_BYTES_MAX = 5 * 1024**3
-"""The largest object that S3 copies in one request."""
+"""The largest object that every server copies in one request."""
 
 
 def copy_object(
@@ -38,6 +38,6 @@ def copy_object(
 
 def _is_served(source: ObjectStore, path: str, target: ObjectStore, target_path: str) -> bool:
     """Whether the server has copied it."""
-    if not isinstance(source, S3Store) or not isinstance(target, S3Store):
+    if not isinstance(source, RemoteStore) or not isinstance(target, RemoteStore):
         return False
     return source.copy_within(path, target, target_path)

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from tideline.errors import ConfigError
 from tideline.secret_values import sounds_secret
+from tideline.storage.azure.kind import AZURE
+from tideline.storage.gcs.kind import GCS
 from tideline.storage.local.kind import LOCAL
 from tideline.storage.memory.kind import MEMORY
 from tideline.storage.s3.kind import S3
 from tideline.storage.store_kind import StoreKind
 
-KINDS = {kind.scheme: kind for kind in (LOCAL, S3, MEMORY)}
+KINDS = {kind.scheme: kind for kind in (LOCAL, S3, GCS, AZURE, MEMORY)}
 
 
 def kind_of(scheme: str) -> StoreKind | None:
@@ -41,7 +43,9 @@ def checked_options(kind: StoreKind, given: Mapping[str, str | bool]) -> dict[st
         if sounds_secret(name):
             raise ConfigError(
                 f"storage option {name!r} looks like a credential: "
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment instead"
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_ACCOUNT_KEY in the environment "
+                "instead"
             )
         raise ConfigError(f"unknown storage option {name!r}: choose from {', '.join(known)}")
     for other in KINDS.values():

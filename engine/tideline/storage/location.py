@@ -1,7 +1,8 @@
 """Where a store is: a value that can be compared, pickled and shipped to a worker.
 
 URIs are kept in one form, without percent-encoding, as Hadoop and Spark write them:
-`file:///absolute/path`, `s3://bucket/prefix`, `memory://name/prefix`.
+`file:///absolute/path`, `s3://bucket/prefix`, `gs://bucket/prefix`,
+`abfss://container@account.dfs.core.windows.net/prefix`, `memory://name/prefix`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class StoreLocation:
         uri: str | os.PathLike[str],
         storage_options: Mapping[str, str | bool] | None = None,
     ) -> StoreLocation:
-        """Parse a path or URI: a plain path, `file:`, `s3://`, `s3a://`, `s3n://`, `memory://`.
+        """Parse a path or URI: a plain path, `file:`, `s3://`, `gs://`, `abfss://`, `az://`,
+        `memory://`, or another spelling of these.
 
-        Options are those of a kind of store (`tideline.storage.s3.kind`), kept by locations of that
+        Options are those of a kind of store (`storage.<kind>.kind`), kept by locations of that
         kind alone. Raises ConfigError for anything else, above all for credentials, which only
         ever come from the environment.
         """
@@ -47,9 +49,9 @@ class StoreLocation:
         kind = kind_of(scheme)
         options = checked_options(kind or LOCAL, given)
         if kind is None:
-            message = "unknown storage scheme: use a path, file://, s3://"
+            message = "unknown storage scheme: use a path, file://, s3://, gs:// or abfss://"
             raise ConfigError(message, value=f"{scheme}:")
-        found = cls(kind.spelled(text, rest), tuple(sorted(options.items())))
+        found = cls(kind.spelled(text, rest, options), tuple(sorted(options.items())))
         found.server()
         return found
 

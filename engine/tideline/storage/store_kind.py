@@ -17,7 +17,7 @@ class StoreKind:
     """A kind of store.
 
     - `scheme` is that of its URIs; `aliases` mean the same. `spelled` gives the one form of a URI
-      from the whole text and what stands behind the scheme. Raises ConfigError.
+      from the whole text, what stands behind the scheme, and options. Raises ConfigError.
     - `option_names` are what a location may say of it, never a credential; `checked` gives them as
       they are kept. Raises ConfigError.
     - `opened` opens a URI with options and a connection, None for that of the environment.
@@ -30,7 +30,7 @@ class StoreKind:
     """
 
     scheme: str
-    spelled: Callable[[str, str], str]
+    spelled: Callable[[str, str, Options], str]
     opened: Callable[[str, Options, Any], ObjectStore]
     aliases: tuple[str, ...] = ()
     option_names: tuple[str, ...] = ()

@@ -11,7 +11,8 @@ import requests
 from tideline.storage.egress.proxy import EgressLimits, EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import Keyless, S3Connection, S3Credentials
 from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
 

@@ -33,6 +33,11 @@ FIRST = (
     (Step("the library of Lance", ("tideline.testing.lance_library",)),),
     (
         Step("a REST catalog", ("tideline.testing.iceberg_rest_server",), required=False),
+        Step(
+            "an emulator of Azure's storage",
+            ("tideline.testing.azurite_server", "build"),
+            required=False,
+        ),
         Step("a broker of Kafka", ("tideline.testing.kafka_broker", "build"), required=False),
         Step(
             "the connector of Debezium",

@@ -42,7 +42,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-tideline-is-tested.md
 BEGIN, END = "<!-- counted by make tested -->", "<!-- until here -->"
 
 _LONG = frozenset({"slow", "storm"})
-_SERVED = frozenset({"spark", "minio", "interop", "api_server", "kafka", "postgres"})
+_SERVED = frozenset({"spark", "minio", "azurite", "interop", "api_server", "kafka", "postgres"})
 _MARKS = "marks of a test: "
 # Lines of the page: the folder of the tests, and which marks they must and must not have.
 COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
@@ -50,6 +50,7 @@ COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
     "`make test`": ("", frozenset(), _LONG),
     "of these on Spark": ("", frozenset({"spark"}), _LONG),
     "of these on a MinIO server": ("", frozenset({"minio"}), _LONG),
+    "of these on Azurite": ("", frozenset({"azurite"}), _LONG),
     "of these on a broker of Kafka": ("", frozenset({"kafka"}), _LONG),
     "of these on a server of Postgres": ("", frozenset({"postgres"}), _LONG),
     "of these on a Kubernetes API server": ("", frozenset({"api_server"}), _LONG),

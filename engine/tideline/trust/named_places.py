@@ -23,8 +23,8 @@ from typing import Final
 from tideline.errors import ConfigError
 
 SETTING: Final = "TIDELINE_EXTRA_LOCATIONS"
-_SCHEMES: Final = ("file", "s3", "memory")
-_BUCKETS: Final = ("s3", "memory")
+_BUCKETS: Final = ("s3", "gs", "abfss", "memory")
+_SCHEMES: Final = ("file", *_BUCKETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ def is_below(plain: str, place: str) -> bool:
 
 
 def normalised(uri: str) -> str:
-    """One spelling per place: `s3://bucket/path`, `file:///path`, no trailing slash.
+    """One spelling per place: `s3://bucket/path`, `gs://bucket/path`,
+    `abfss://container@account.dfs.core.windows.net/path`, `file:///path`, no trailing slash.
 
     A location without a scheme that is not absolute stays as it is.
     """
@@ -106,7 +107,12 @@ def normalised(uri: str) -> str:
         case "file":
             return "file:///" + "/".join(part for part in rest.split("/") if part)
         case "s3" | "s3a" | "s3n":
-            return "s3://" + rest.lstrip("/").rstrip("/")
+            return "s3://" + rest.strip("/")
+        case "gs" | "gcs":
+            return "gs://" + rest.strip("/")
+        case "abfss" | "abfs" | "wasb" | "wasbs" | "az":
+            authority, slash, path = rest.strip("/").partition("/")
+            return f"abfss://{authority.replace('.blob.', '.dfs.', 1)}{slash}{path}"
     return f"{scheme.lower()}:{rest}".rstrip("/")
 
 

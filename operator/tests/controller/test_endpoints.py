@@ -8,7 +8,8 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LeadershipLostError
@@ -193,7 +194,7 @@ def test_requests_of_the_engine_pass_the_gate() -> None:
 def test_a_leader_whose_term_ends_stops_in_the_middle_of_a_deletion(
     minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tideline.storage.s3.store._PAGE_OBJECTS", 2)
+    monkeypatch.setattr("tideline.storage.remote.store._PAGE_OBJECTS", 2)
     requests_left = 3
 
     def check() -> None:

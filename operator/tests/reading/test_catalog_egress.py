@@ -10,7 +10,8 @@ import pytest
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
-from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.hostile_catalog import HostileCatalog, configuring_table
 from tideline.trust.addresses import AddressRules
 from tideline.trust.sql_address import resource_sql_address

@@ -11,8 +11,9 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.client import S3Connection, S3Credentials
-from tideline.storage.s3.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.decide.observed import Observed
 from tideline_operator.reading.access import Access, ConnectionPool, HandedAccess, StoreKeys

@@ -28,7 +28,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.location import Location
 from tideline.ingest.sources.files.listing import FileListing
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.client import RequestLimits, S3Connection, S3Credentials
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.s3.client import S3Connection, S3Credentials
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.observe.table_identity import identity_of

@@ -11,6 +11,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline_operator.local.table_files import TableFiles
 from tideline_operator.resources.loading import load_resources
+from tideline_operator.resources.resolving import resolve_table
 
 TABLE = """
 apiVersion: tideline.dev/v1alpha1
@@ -112,6 +113,7 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path:
         ),
         ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
         ((table(location="ftp://x/y"),), "spec.location: unknown storage scheme"),
+        ((table(location="az://lake/y"),), "spec.location: the location names no account of Azure"),
         ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
          "LakeCatalog, LakeSource, LakeStore, did you mean LakeTable?"),
@@ -128,6 +130,16 @@ def test_what_does_not_fit_together_is_refused_with_its_place(
     message = refusal(path)
     assert complaint in message
     assert str(path) in message
+
+
+def test_pods_reach_no_other_cloud_yet(tmp_path: Path) -> None:
+    account = "abfss://lake@acct.dfs.core.windows.net"
+    for place in ("gs://lake", account):
+        path = write(tmp_path, table(location=f"{place}/t", landing=f"{place}/in"))
+        (found,) = load_resources([path]).tables
+        assert found.location.uri == f"{place}/t"
+        with pytest.raises(ConfigError, match=r"spec\.location: pods do not reach '.*/t' yet"):
+            resolve_table(found.resource, {}, ca_bundle=None)
 
 
 def emptied(text: str, source: str = "taken: Remove") -> str:

@@ -26,15 +26,16 @@ from tideline.errors import TidelineError
 from tideline.secret_values import note_secrets
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.client import (
     Audience,
     Keyless,
-    RequestLimits,
     S3Connection,
     S3Credentials,
     S3Endpoint,
 )
-from tideline.storage.s3.web_identity import IdentityError, WebIdentity
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline_operator.api_objects import (
     SECRETS,
     ApiRefusedError,

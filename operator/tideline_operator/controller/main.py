@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from tideline.clock import SystemClock
-from tideline.storage.s3.identity import allow_only_explicit_identities
+from tideline.storage.remote.identity import allow_only_explicit_identities
 from tideline.tracing import send_spans
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.cluster_pages import PAGE_HEADERS, ClusterPages

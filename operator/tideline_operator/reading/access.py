@@ -21,8 +21,9 @@ from tideline.ingest.sources.source import Declared, Reach
 from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.remote.client import RequestLimits
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3.client import Audience, Keyless, RequestLimits, S3Connection, S3Credentials
+from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess

@@ -21,8 +21,8 @@ from typing import NoReturn
 
 from tideline.clock import Clock
 from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.storage.remote.identity import IdentityError
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3.web_identity import IdentityError
 from tideline_operator.reading.access import Access, ConnectionPool, SourceAccess
 from tideline_operator.reading.calls import (
     ANSWERS,

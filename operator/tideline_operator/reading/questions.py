@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.secret_values import masked
-from tideline.storage.s3.web_identity import IdentityError, WebIdentity
+from tideline.storage.remote.identity import IdentityError
+from tideline.storage.s3.web_identity import WebIdentity
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.calls import CATALOG_GATE, SOURCE_GATE, STORE_GATE
 from tideline_operator.reading.codec import from_bytes, to_bytes

@@ -30,7 +30,7 @@ AMBIENT_NAMESPACES: Final = "TIDELINE_AMBIENT_IDENTITY_NAMESPACES"
 _KEPT: Final = (SETTING, EXTRA_LOCATIONS, MEMORY, MEMORY_TOTAL, PROCESSES_MAX, CLIENT_UID,
                 "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
                 "LANG", "LC_ALL", "TZ")  # fmt: skip
-_NO_MACHINE: Final = {"AWS_EC2_METADATA_DISABLED": "true"}
+_NO_MACHINE: Final = {"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true"}
 """Nothing is taken from the machine that it runs on."""
 _IDENTITY_PREFIX: Final = "AWS_"
 _SET: Final = {

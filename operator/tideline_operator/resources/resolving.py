@@ -9,6 +9,7 @@ from pathlib import Path
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared
+from tideline.storage.kinds import is_remote
 from tideline.storage.location import StoreLocation
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
@@ -104,7 +105,10 @@ class _Resolver:
                     raise ConfigError(f"{text!r} is a folder on one machine; write s3://...")
                 return _place(str((self.folder / text).absolute()), {})
             if not text.startswith(S3_SCHEMES):
-                return _place(text, {})
+                place = _place(text, {})
+                if self.folder is None and is_remote(place.uri):
+                    raise ConfigError(f"pods do not reach {text!r} yet; write s3://...")
+                return place
             return _place(text, self._store_options(store_ref))
         except ConfigError as error:
             raise ConfigError(f"{field}: {error}") from error

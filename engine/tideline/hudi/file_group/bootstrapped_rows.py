@@ -20,7 +20,8 @@ from tideline.hudi.table.file_group import BaseFile, SourceFile
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.store import S3Store
+from tideline.storage.remote.store import RemoteStore
+from tideline.storage.store_kind import bucket_and_prefix
 from tideline.trust.named_places import normalised, not_named
 
 
@@ -135,11 +136,10 @@ def _elsewhere(store: ObjectStore, source: SourceFile) -> tuple[ObjectStore, str
     place = source.place
     if place is None or place.partition(":")[0] != store.uri.partition(":")[0]:
         return None
-    bucket, _, prefix = place.removeprefix("s3://").partition("/")
     # At the endpoint of the table, with its credentials.
     folder: ObjectStore = (
-        store.elsewhere(bucket, prefix)
-        if isinstance(store, S3Store)
+        store.elsewhere(*bucket_and_prefix(place))
+        if isinstance(store, RemoteStore)
         else StoreLocation.of(place, dict(source.options)).open()
     )
     path = normalised(source.uri)[len(place) :].strip("/")

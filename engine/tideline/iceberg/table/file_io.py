@@ -25,7 +25,8 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, ObjectStore
-from tideline.storage.s3.store import S3Store
+from tideline.storage.remote.store import RemoteStore
+from tideline.storage.store_kind import bucket_and_prefix
 from tideline.trust.named_places import (
     NamedPlaces,
     checked_place,
@@ -189,9 +190,8 @@ class FileIO:
             own = self._stores.get(self.location)
             if self.vended is not None and root.scheme == "s3":
                 self._stores[root] = self.vended.store(root, own)
-            elif isinstance(own, S3Store) and root.scheme == "s3":
-                bucket, _, prefix = root.uri.removeprefix("s3://").partition("/")
-                self._stores[root] = own.elsewhere(bucket, prefix)
+            elif isinstance(own, RemoteStore) and root.scheme == own.scheme:
+                self._stores[root] = own.elsewhere(*bucket_and_prefix(root.uri))
             else:
                 self._stores[root] = root.open()
         return self._stores[root]

@@ -29,9 +29,9 @@ from tideline.iceberg.table.vended_keys import SETTING, Vended, VendedKeys
 from tideline.secret_values import note_secrets
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.client import Keyless, S3Connection, Signer
 from tideline.storage.s3.store import S3Store
-from tideline.storage.s3.web_identity import IdentityError
 from tideline.trust.named_places import normalised
 
 UNTOLD_LIFE_S = 300.0

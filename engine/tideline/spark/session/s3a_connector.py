@@ -35,8 +35,14 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
     """Make a running session reach the location; nothing to do unless its store
     needs a connector.
 
-    Raises ConfigError when the session was started without the S3A jars.
+    Raises ConfigError when the session was started without the S3A jars, and for a store that no
+    connector reaches.
     """
+    if location.kind.is_remote and not location.kind.needs_connector:
+        raise ConfigError(
+            "Spark does not reach this store yet: work that fits this process needs no Spark",
+            value=location.uri,
+        )
     if not location.kind.needs_connector:
         return
     if not _is_loaded(spark):

@@ -18,7 +18,7 @@ def file_uri(path: str) -> str:
     return "file:///" + os.path.normpath(Path.cwd() / path).lstrip("/")
 
 
-def _spelled(text: str, rest: str) -> str:
+def _spelled(text: str, rest: str, _: Options) -> str:
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost"):

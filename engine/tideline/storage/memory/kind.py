@@ -13,4 +13,4 @@ def _opened(uri: str, _: Options, __: Any) -> ObjectStore:
     return MemoryStore(*bucket_and_prefix(uri))
 
 
-MEMORY = StoreKind("memory", lambda _, rest: bucket_uri("memory", rest), _opened)
+MEMORY = StoreKind("memory", lambda _, rest, __: bucket_uri("memory", rest), _opened)

@@ -15,13 +15,13 @@ from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.refusals import MissingBucketError
+from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.identity import (
     IdentitySource,
     S3Identity,
     implicit_identity,
     profile_credentials,
 )
-from tideline.storage.s3.web_identity import IdentityError
 from tideline.storage.store_kind import bucket_and_prefix
 
 _CONNECT_TIMEOUT_S = 3.0

@@ -13,9 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import obstore.store
@@ -24,12 +22,12 @@ from obstore.exceptions import BaseError
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
 from tideline.storage.egress.route import Egress
+from tideline.storage.remote.client import RequestLimits, authorities_of, client_settings
 from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3.identity import S3Identity, implicit_identity
 from tideline.storage.s3.web_identity import WebIdentity
 
 _HOST_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-_process_with_runtime: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +72,6 @@ def _is_number(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """How long requests may take. `read_timeout_s` starts again with every byte received,
-    `total_timeout_s` with every attempt; `metadata_timeout_s` is the same for small requests."""
-
-    connect_timeout_s: float = 3.0
-    read_timeout_s: float = 8.0
-    data_read_timeout_s: float = 60.0
-    retries_max: int = 6
-    retry_timeout_s: float = 10.0
-    total_timeout_s: float = 3_600.0
-    metadata_timeout_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -211,27 +195,23 @@ def open_client(
 
     Raises ConfigError when there are no credentials or `ca_bundle` cannot be read.
     """
-    authorities = _authorities(endpoint, using)
+    given = None if using is None else using.ca_certificates
+    authorities = authorities_of(endpoint.ca_bundle) if given is None else given
     url = endpoint.server(bucket)
     if using is None:
         credentials = implicit_identity().client_settings(endpoint.region, authorities)
     else:
         credentials = _given(using, endpoint.region, authorities)
-    read_timeout_s = limits.data_read_timeout_s if data else limits.read_timeout_s
-    total_timeout_s = limits.total_timeout_s if data else limits.metadata_timeout_s
-    retry_timeout_s = limits.retry_timeout_s * (3 if data else 1)
-    options: dict[str, object] = {
-        "allow_http": endpoint.allow_http,
-        "connect_timeout": timedelta(seconds=limits.connect_timeout_s),
-        "read_timeout": timedelta(seconds=read_timeout_s),
-        "timeout": timedelta(seconds=total_timeout_s),
-    }
-    if authorities is not None:
-        options["root_certificate"] = authorities
+    proxy_url = None
     if using is not None and using.egress is not None:
-        options["proxy_url"] = using.egress.to(url).proxy_url
-        # Left out, hosts that go around the proxy would be read from the environment.
-        options["proxy_excludes"] = ""
+        proxy_url = using.egress.to(url).proxy_url
+    settings = client_settings(
+        limits,
+        data=data,
+        allow_http=endpoint.allow_http,
+        authorities=authorities,
+        proxy_url=proxy_url,
+    )
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.
         return obstore.store.S3Store(
@@ -242,42 +222,10 @@ def open_client(
             virtual_hosted_style_request=not endpoint.path_style,
             conditional_put="etag",
             **cast(Any, credentials),
-            client_options=cast(Any, options),
-            retry_config={
-                "max_retries": limits.retries_max,
-                "retry_timeout": timedelta(seconds=retry_timeout_s),
-                "backoff": {
-                    "init_backoff": timedelta(milliseconds=100),
-                    "max_backoff": timedelta(seconds=2),
-                    "base": 2,
-                },
-            },
+            **cast(Any, settings),
         )
     except (BaseError, ValueError) as error:
         raise ConfigError(f"cannot set up S3 access: {type(error).__name__}", value=url) from None
-
-
-def refuse_after_fork() -> None:
-    """obstore's threads do not survive a fork: a request in the child would hang for ever."""
-    global _process_with_runtime
-    if _process_with_runtime is None:
-        _process_with_runtime = os.getpid()
-    elif _process_with_runtime != os.getpid():
-        raise ConfigError("S3 was used before this process forked; start workers with 'spawn'")
-
-
-def _authorities(endpoint: S3Endpoint, using: S3Connection | None) -> bytes | None:
-    """Certificates to trust, of the connection or of the file that the endpoint names."""
-    if using is not None and using.ca_certificates is not None:
-        return using.ca_certificates
-    if endpoint.ca_bundle is None:
-        return None
-    try:
-        return Path(endpoint.ca_bundle).read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read ca_bundle: {error.strerror}", path=endpoint.ca_bundle
-        ) from error
 
 
 def _given(using: S3Connection, region: str, authorities: bytes | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError
+from tideline.storage.remote.identity import check_implicit_identity
 from tideline.storage.s3.machine_credentials import (
     CONTAINER_VARIABLES,
     MachineCredentials,
@@ -32,7 +33,6 @@ from tideline.storage.s3.web_identity import WebIdentity
 
 METADATA_URL = "http://169.254.169.254"
 _METADATA_TIMEOUT_S = 1.0
-_only_explicit = False
 _SDK = "software.amazon.awssdk.auth.credentials"
 _HADOOP = "org.apache.hadoop.fs.s3a"
 
@@ -155,19 +155,8 @@ class S3Identity:
 
 def implicit_identity() -> S3Identity:
     """The identity of this process's environment, for those that name none. Raises ConfigError."""
-    if _only_explicit:
-        raise ConfigError(
-            "this process has no identity of its own at stores: open the store with the "
-            "connection of its LakeStore"
-        )
+    check_implicit_identity()
     return S3Identity.of(os.environ)
-
-
-def allow_only_explicit_identities(only: bool = True) -> None:
-    """From now on no store is opened with what the environment gives unless a connection says so:
-    in a process that reads the stores of others, code that forgets the connection fails."""
-    global _only_explicit
-    _only_explicit = only
 
 
 def profile_credentials(profile: str) -> Callable[[], Any]:

@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.remote.client import checked_endpoint, checked_switch
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
 
 if TYPE_CHECKING:
@@ -78,12 +78,11 @@ def _endpoint(options: Options) -> S3Endpoint:
 
 def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
     options = {
-        name: _switch(name, value) if name in _SWITCHES else str(value)
+        name: checked_switch(name, value) if name in _SWITCHES else str(value)
         for name, value in given.items()
     }
     if "endpoint" in options:
-        allows_http = options.get("allow_http") == "true"
-        options["endpoint"] = _checked_endpoint(options["endpoint"], allows_http)
+        options["endpoint"] = checked_endpoint(options["endpoint"], options)
     elif not _AWS_REGION.fullmatch(options.get("region", _REGION)):
         # It becomes a part of the name of the server.
         raise ConfigError("the region must be one of AWS where no endpoint is named",
@@ -91,28 +90,9 @@ def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
     return options
 
 
-def _switch(name: str, value: str | bool) -> str:
-    text = str(value).strip().lower()
-    if text not in ("true", "false"):
-        raise ConfigError(f"storage option {name!r} is true or false", value=value)
-    return text
-
-
-def _checked_endpoint(value: str, allows_http: bool) -> str:
-    parts = urlsplit(value)
-    if "@" in parts.netloc:
-        raise ConfigError("the endpoint must not carry credentials: use the environment")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise ConfigError("the endpoint must be a URL like https://host:9000", value=value)
-    if parts.scheme == "http" and not allows_http:
-        message = "an http endpoint needs --allow-http (the storage option allow_http=true)"
-        raise ConfigError(message, value=value)
-    return value.rstrip("/")
-
-
 S3 = StoreKind(
     "s3",
-    lambda _, rest: bucket_uri("s3", rest),
+    lambda _, rest, __: bucket_uri("s3", rest),
     _opened,
     aliases=("s3a", "s3n"),
     option_names=OPTION_NAMES,

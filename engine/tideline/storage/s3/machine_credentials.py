@@ -10,20 +10,18 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from tideline.secret_values import note_secrets
-from tideline.storage.s3.web_identity import IdentityError
+from tideline.storage.remote.identity import IdentityError
+from tideline.storage.remote.metadata_service import TIMEOUT_S, answer_of, metadata
 
 CONTAINER_VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
 _CONTAINER_HOST = "http://169.254.170.2"
-_TIMEOUT_S = 5.0
-_ANSWER_BYTES_MAX = 64 * 1024
 
 
 class MachineCredentials:
@@ -60,40 +58,26 @@ class MachineCredentials:
         if file := self._environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
             token = Path(file).read_text(encoding="utf-8").strip()
         shown = {"Authorization": token} if token else {}
-        return _asked(_CONTAINER_HOST + relative if relative else str(full), shown)
+        return metadata(_CONTAINER_HOST + relative if relative else str(full), shown)
 
 
 def is_metadata_service(url: str, timeout_s: float) -> bool:
     """Whether a metadata service that hands out tokens (IMDSv2) answers there."""
     try:
-        _answer(_token_request(url), timeout_s)
+        answer_of(_token_request(url), timeout_s)
     except (OSError, ValueError):
         return False
     return True
 
 
 def _of_machine(url: str) -> bytes:
-    token = _answer(_token_request(url), _TIMEOUT_S).decode().strip()
+    token = answer_of(_token_request(url), TIMEOUT_S).decode().strip()
     shown = {"X-aws-ec2-metadata-token": token}
     roles = f"{url}/latest/meta-data/iam/security-credentials/"
-    role = _asked(roles, shown).decode().split()[0]
-    return _asked(roles + role, shown)
+    role = metadata(roles, shown).decode().split()[0]
+    return metadata(roles + role, shown)
 
 
 def _token_request(url: str) -> urllib.request.Request:
     wanted = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
     return urllib.request.Request(f"{url}/latest/api/token", headers=wanted, method="PUT")
-
-
-def _asked(url: str, headers: Mapping[str, str]) -> bytes:
-    return _answer(urllib.request.Request(url, headers=dict(headers)), _TIMEOUT_S)
-
-
-def _answer(request: urllib.request.Request, timeout_s: float) -> bytes:
-    """What is answered with 200. Raises OSError."""
-    # Never through a proxy: the services are the machine's own.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout_s) as answer:
-        if answer.status != HTTPStatus.OK:
-            raise OSError(f"answered with {answer.status}")
-        return bytes(answer.read(_ANSWER_BYTES_MAX))

@@ -1,67 +1,46 @@
-"""An object store on S3 or anything that speaks its protocol, through obstore.
+"""An object store on S3 or anything that speaks its protocol.
 
-Conditional writes are `If-None-Match: *` and `If-Match: <etag>`. A lost reply makes a won create
-look lost, because the retry meets our own object. So a create with a token leaves the token in the
-object's user metadata, and after "already exists" (or no answer at all) the object is read back.
-
-Two clients: one for small requests, which gives up on a dead endpoint within about twenty seconds,
-and one for data, which tolerates slow links. Both open lazily, so that a store can be pickled.
+Conditional writes are `If-None-Match: *` and `If-Match: <etag>`. An ETag is a digest of the bytes:
+a body that was there before has the version that it had then.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any
 
-import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.remote.failure import StoreWords
+from tideline.storage.remote.store import RemoteStore
+from tideline.storage.s3.client import S3Connection, S3Endpoint, open_client
 
-from tideline.bounded.read_limits import admit, read_limits
-from tideline.errors import ObjectNotFoundError, StorageUnavailableError, TidelineError
-from tideline.storage.egress.route import NO_TICKET_CODE
-from tideline.storage.object_store import (
-    AlreadyExists,
-    Changed,
-    Listing,
-    ObjectInfo,
-    UnsupportedRequestError,
-    VersionedBody,
-    Written,
-    carries_token,
-    checked_path,
-    checked_prefix,
+_ELSEWHERE = "the bucket lives at another endpoint or region"
+S3_WORDS = StoreWords(
+    missing_bucket=frozenset({"NoSuchBucket"}),
+    create="create it, or have Tideline create it (tideline create --create-bucket, createBuckets "
+    "of the LakeStore, or the storage option create_bucket)",
+    wrong_request={
+        "InvalidBucketName": "the bucket name is not valid",
+        "AuthorizationHeaderMalformed": "the region is not the bucket's",
+        "PermanentRedirect": _ELSEWHERE,
+    },
+    refused_keys={
+        "InvalidAccessKeyId": "the access key is not known there",
+        "SignatureDoesNotMatch": "the secret key is not that of the access key",
+        "ExpiredToken": "the session token has expired",
+        "RequestTimeTooSkewed": "this machine's clock is off",
+    },
+    elsewhere=_ELSEWHERE,
 )
-from tideline.storage.request_count import count_requests
-from tideline.storage.s3.client import (
-    RequestLimits,
-    S3Connection,
-    S3Endpoint,
-    open_client,
-    refuse_after_fork,
-)
-from tideline.storage.s3.errors import S3Failure
-from tideline.storage.s3.streams import RangeReader, Upload
-
-T = TypeVar("T")
-
-_TOKEN_ATTRIBUTE = "tideline-token"
-_PAGE_OBJECTS = 1000
-_LARGE_BODY_BYTES = 1024 * 1024
-_READ_BUFFER_BYTES = 1024 * 1024
-_FAILURES = (BaseError, OSError)
-_CREATE_ATTEMPTS = 2
 
 
-class S3Store:
-    """`s3://<bucket>[/<prefix>]` at an endpoint; credentials come from the environment.
+class S3Store(RemoteStore):
+    """`s3://<bucket>[/<prefix>]`."""
 
-    A `connection` brings its own; a store with one cannot be pickled. Raises ConfigError on first
-    use when there are no credentials.
-    """
+    scheme = "s3"
+    words = S3_WORDS
+
+    _endpoint: S3Endpoint
+    _connection: S3Connection | None
 
     def __init__(
         self,
@@ -72,374 +51,20 @@ class S3Store:
         limits: RequestLimits | None = None,
         connection: S3Connection | None = None,
     ) -> None:
-        self._bucket = bucket
-        self._prefix = checked_prefix(prefix)
-        self._endpoint = endpoint or S3Endpoint()
-        own = RequestLimits() if connection is None else connection.limits
-        self._limits = limits or own
-        self._connection = connection
-        self._clients: dict[bool, Any] = {}
-        self._bucket_seen = False
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_clients": {}}
-
-    def __str__(self) -> str:
-        return f"{self.uri} at {self.endpoint_url}"
-
-    @property
-    def uri(self) -> str:
-        return f"s3://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
-
-    @property
-    def endpoint_url(self) -> str:
-        return self._endpoint.service_url
+        super().__init__(
+            bucket, prefix, endpoint=endpoint or S3Endpoint(), limits=limits, connection=connection
+        )
 
     @property
     def connection(self) -> S3Connection | None:
         """What it was opened with; None for the environment's identity."""
         return self._connection
 
-    def get(self, path: str) -> bytes:
-        with self._requesting("read", path):
-            result = obstore.get(self._client(), self._key(path))
-            return self._admitted(result, path)
-
-    def get_versioned(self, path: str) -> VersionedBody:
-        with self._requesting("read", path):
-            result = obstore.get(self._client(), self._key(path))
-            return VersionedBody(self._admitted(result, path), self._etag(result.meta))
-
-    def get_range(self, path: str, *, offset: int, length: int) -> bytes:
-        if length == 0:
-            return b""
-        return self._range(self._client(), path, offset, length)
-
-    def head(self, path: str) -> ObjectInfo | None:
-        try:
-            with self._requesting("look up", path):
-                return self._info(obstore.head(self._client(), self._key(path)))
-        except ObjectNotFoundError:
-            if self._bucket_seen:
-                return None
-        # A 404 to HEAD has no body that says whether the bucket or the object is missing.
-        try:
-            self.get_range(path, offset=0, length=1)
-        except ObjectNotFoundError:
-            self._bucket_seen = True
-        return None
-
-    def put(self, path: str, body: bytes) -> Written:
-        with self._requesting("write", path, writes=True):
-            client = self._client(data=len(body) > _LARGE_BODY_BYTES)
-            return Written(self._etag(obstore.put(client, self._key(path), body)))
-
-    def put_if_absent(
-        self, path: str, body: bytes, *, token: str | None = None
-    ) -> Written | AlreadyExists:
-        attempt = 1
-        while True:
-            try:
-                return self._create(path, body, token)
-            except _UnknownOutcomeError as unknown:
-                if token is None:
-                    raise unknown.error from None
-                settled = self._settle(path, body, token)
-                if settled is not None:
-                    return settled
-                if attempt == _CREATE_ATTEMPTS:
-                    raise unknown.error from None
-            attempt += 1
-
-    def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
-        client = self._client(data=len(body) > _LARGE_BODY_BYTES)
-        with self._requesting("replace", path, writes=True):
-            try:
-                result = obstore.put(client, self._key(path), body, mode={"e_tag": version})
-            except PreconditionError as error:
-                if S3Failure.of(error).code == "NoSuchBucket":
-                    raise
-                return Changed()
-            return Written(self._etag(result))
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        directory = checked_prefix(prefix)
-        with self._requesting("list", directory, requests=0):
-            pages = obstore.list(
-                self._client(), self._joined(directory) or None, chunk_size=_PAGE_OBJECTS
-            )
-            found = (self._info(item) for page in _counted(pages) for item in page)
-            yield from self._without_markers(directory, found)
-
-    def list_after(self, path: str) -> Iterator[ObjectInfo]:
-        """Without empty objects, among which the markers of other tools cannot be recognised."""
-        with self._requesting("list", path, requests=0):
-            pages = obstore.list(
-                self._client(),
-                self._prefix or None,
-                offset=self._joined(path) or None,
-                chunk_size=_PAGE_OBJECTS,
-            )
-            for page in _counted(pages):
-                yield from (self._info(item) for item in page if item["size"])
-
-    def list_directory(self, prefix: str = "") -> Listing:
-        directory = checked_prefix(prefix)
-        with self._requesting("list", directory):
-            result = obstore.list_with_delimiter(self._client(), self._joined(directory) or None)
-        objects = (self._info(item) for item in result["objects"])
-        return Listing(
-            tuple(item for item in objects if item.path != directory),
-            tuple(self._relative(key) for key in result["common_prefixes"]),
-        )
-
-    def delete(self, path: str) -> None:
-        self.delete_many([path])
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        keys = (self._key(path) for path in paths)
-        while batch := [*itertools.islice(keys, _PAGE_OBJECTS)]:
-            first = self._relative(batch[0])
-            with self._requesting("delete", first, writes=True):
-                obstore.delete(self._client(), batch)
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Remove every object below `prefix`; directory markers of other tools stay."""
-        self.delete_many(item.path for item in self.list(prefix))
-
-    def copy_within(self, path: str, target: S3Store, target_path: str) -> bool:
-        """Have the server copy an object to a path of `target`; False where that is another
-        bucket. Raises ObjectNotFoundError."""
-        if (self._bucket, self._endpoint) != (target._bucket, target._endpoint):
-            return False
-        with self._requesting("copy", path):
-            obstore.copy(self._client(data=True), self._key(path), target._key(target_path))
-        return True
-
-    def elsewhere(self, bucket: str, prefix: str = "") -> S3Store:
-        """Another place at the same endpoint, with the same credentials."""
-        return S3Store(
-            bucket,
-            prefix,
-            endpoint=self._endpoint,
-            limits=self._limits,
-            connection=self._connection,
-        )
-
-    def open_reader(self, path: str) -> BinaryIO:
-        found = self.head(path)
-        if found is None:
-            raise ObjectNotFoundError(
-                f"no such object at {self.endpoint_url}", path=self._uri(path)
-            )
-        return io.BufferedReader(RangeReader(self, path, found.size_bytes), _READ_BUFFER_BYTES)
-
-    def open_writer(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return Upload(self, checked_path(path))
-
-    def local_path(self, path: str) -> str | None:  # noqa: ARG002
-        return None
-
-    def _create(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists:
-        count_requests()
-        self._ask("create", path, writes=True)
-        attributes = {_TOKEN_ATTRIBUTE: token} if token is not None else None
-        client = self._client(data=len(body) > _LARGE_BODY_BYTES)
-        try:
-            result = obstore.put(
-                client, self._key(path), body, mode="create", attributes=attributes
-            )
-            self._note(None)
-            return Written(self._etag(result))
-        except AlreadyExistsError:
-            self._note(None)
-            settled = self._settle(path, body, token) if token is not None else None
-            return settled or AlreadyExists()
-        except _FAILURES as error:
-            failure = self._failure(error)
-            self._note(failure.no_answer)
-            raised = self._error(failure, "create", path)
-            if failure.outcome_unknown:
-                raise _UnknownOutcomeError(raised) from None
-            raise raised from None
-
-    def _settle(self, path: str, body: bytes, token: str | None) -> Written | AlreadyExists | None:
-        """Whose object is there: the one `token` wrote, another writer's, or (None) none."""
-        try:
-            with self._requesting("read back", path):
-                result = obstore.get(self._client(), self._key(path))
-                written_with = result.attributes.get(_TOKEN_ATTRIBUTE)
-                if written_with is None:
-                    stored = self._received(result, path, at_most=len(body) + 1)
-                    ours = carries_token(body, stored, token)
-                else:
-                    ours = written_with == token
-                return Written(self._etag(result.meta)) if ours else AlreadyExists()
-        except ObjectNotFoundError:
-            return None
-
-    def _admitted(self, result: Any, path: str) -> bytes:
-        """The body of a metadata object. Raises UnsupportedTableError beyond the limit, whatever
-        size the server has announced."""
-        admit(result.meta["size"], path=self._uri(path))
-        limit_bytes = read_limits().object_bytes_max
-        body = self._received(result, path, at_most=limit_bytes + 1)
-        if len(body) > limit_bytes:
-            admit(len(body), path=self._uri(path))
-        return body
-
-    def _received(
-        self, result: Any, path: str, *, at_most: int, within_s: float | None = None
-    ) -> bytes:
-        """The body of an answer, up to `at_most` bytes of it: servers may send more than they were
-        asked for, or for ever. Raises StorageUnavailableError when it does not end `within_s`, or
-        within the deadline of metadata."""
-        within_s = self._limits.metadata_timeout_s if within_s is None else within_s
-        ends_s = time.monotonic() + within_s
-        parts: list[bytes] = []
-        left = at_most
-        for piece in result.stream(min_chunk_size=1):
-            parts.append(bytes(piece)[:left])
-            left -= len(parts[-1])
-            if left <= 0:
-                break
-            if time.monotonic() > ends_s:
-                message = f"Cannot read at {self.endpoint_url}: no end after {within_s:g} s"
-                raise StorageUnavailableError(message, path=self._uri(path))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _range(self, client: Any, path: str, offset: int, length: int) -> bytes:
-        with self._requesting("read", path):
-            try:
-                key = self._key(path)
-                ends = {"range": (offset, offset + length)}
-                result = obstore.get(client, key, options=cast(Any, ends))
-                return self._received(
-                    result, path, at_most=length, within_s=self._limits.total_timeout_s
-                )
-            except BaseError as error:
-                if S3Failure.of(error).is_past_the_end:
-                    return b""
-                raise
-
-    def _without_markers(self, prefix: str, found: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-        """Drop the empty `<directory>/` objects that S3A and consoles leave.
-
-        obstore shows them without the slash, like an empty object of that name. Where an empty
-        object shows up, one listing of its directory distinguishes the two.
-        """
-        levels: dict[str, frozenset[str]] = {}
-        for item in found:
-            if item.path == prefix:
-                continue
-            if item.size_bytes == 0:
-                parent = item.path.rpartition("/")[0]
-                if parent not in levels:
-                    level = self.list_directory(parent).objects
-                    levels[parent] = frozenset(item.path for item in level)
-                if item.path not in levels[parent]:
-                    continue
-            yield item
-
-    def _client(self, *, data: bool = False) -> Any:
-        refuse_after_fork()
+    def _opened(self, *, data: bool) -> Any:
+        place = (self._bucket, self._endpoint, self._limits)
         if self._connection is not None:
-            return self._connection.client(self._bucket, self._endpoint, self._limits, data=data)
-        client = self._clients.get(data)
-        if client is None:
-            client = self._clients[data] = open_client(
-                self._bucket, self._endpoint, self._limits, data=data
-            )
-        return client
+            return self._connection.client(*place, data=data)
+        return open_client(*place, data=data)
 
-    @contextmanager
-    def _requesting(
-        self, action: str, path: str, *, requests: int = 1, writes: bool = False
-    ) -> Iterator[None]:
-        count_requests(requests)
-        self._ask(action, path, writes=writes)
-        try:
-            yield
-        except _FAILURES as error:
-            failure = self._failure(error)
-            self._note(failure.no_answer)
-            if failure.is_missing and failure.code is not None:
-                self._bucket_seen = True
-            raise self._error(failure, action, path) from None
-        self._note(None)
-        self._bucket_seen = True
-
-    def _failure(self, error: BaseException) -> S3Failure:
-        failure = S3Failure.of(error)
-        if self._connection is None or not failure.may_be_unconnected:
-            return failure
-        problem = self._connection.connect_problem(self._endpoint.server(self._bucket))
-        if problem is None and failure.code == NO_TICKET_CODE:
-            # Clients show the ticket only to the host that they were given.
-            problem = "the server redirects to another host, which is not its endpoint"
-        return failure if problem is None else S3Failure.unconnected(problem)
-
-    def _error(self, failure: S3Failure, action: str, path: str) -> TidelineError:
-        advice = None if self._connection is None else self._connection.denied_advice
-        return failure.error(
-            action, uri=self._uri(path), endpoint=self.endpoint_url, denied_advice=advice
-        )
-
-    def _ask(self, action: str, path: str, *, writes: bool) -> None:
-        """Raises StorageUnavailableError when the connection's gate lets no request through."""
-        if self._connection is None or self._connection.gate is None:
-            return
-        server = self._endpoint.server(self._bucket)
-        reason = self._connection.gate.refusal(server, writes=writes)
-        if reason is not None:
-            raise StorageUnavailableError(
-                f"Cannot {action} at {self.endpoint_url}: {reason}", path=self._uri(path)
-            )
-
-    def _note(self, problem: str | None) -> None:
-        if self._connection is not None and self._connection.gate is not None:
-            self._connection.gate.note(self._endpoint.server(self._bucket), problem)
-
-    def _etag(self, result: Mapping[str, Any]) -> str:
-        etag = result["e_tag"]
-        if not etag:
-            raise UnsupportedRequestError(
-                f"the server at {self.endpoint_url} sends no ETag", path=self.uri
-            )
-        return str(etag)
-
-    def _info(self, item: Mapping[str, Any]) -> ObjectInfo:
-        modified_ms = round(item["last_modified"].timestamp() * 1000)
-        return ObjectInfo(self._relative(item["path"]), item["size"], modified_ms, item["e_tag"])
-
-    def _key(self, path: str) -> str:
-        return self._joined(checked_path(path))
-
-    def _joined(self, path: str) -> str:
-        return "/".join(part for part in (self._prefix, path) if part)
-
-    def _relative(self, key: str) -> str:
-        if not self._prefix:
-            return key
-        return key[len(self._prefix) + 1 :]
-
-    def _uri(self, path: str) -> str:
-        return f"{self.uri}/{path}" if path else self.uri
-
-
-def _counted(pages: Iterable[T]) -> Iterator[T]:
-    """The pages of a listing, each a request; so is one without any."""
-    is_empty = True
-    for page in pages:
-        is_empty = False
-        count_requests()
-        yield page
-    if is_empty:
-        count_requests()
-
-
-class _UnknownOutcomeError(Exception):
-    """A create that may or may not have taken place; `error` is what to raise if it stays so."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+    def _if_version(self, version: str) -> Any:
+        return {"e_tag": version}

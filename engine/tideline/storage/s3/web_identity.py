@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from tideline.secret_values import note_secrets
 from tideline.storage.egress.route import Egress
+from tideline.storage.remote.identity import IdentityError
 
 SESSION_NAME = "tideline"
 _TIMEOUT_S = 10.0
@@ -32,10 +33,6 @@ _FIELDS = {
 
 
 _CODE = re.compile(r"\w{1,64}")
-
-
-class IdentityError(Exception):
-    """No credentials were given; the words hold no secret."""
 
 
 class WebIdentity:

@@ -137,7 +137,7 @@ TRUST_FAULTS = (
     ),
     Fault(
         "a server that lies about a size is read to its end",
-        "engine/tideline/storage/s3/store.py",
+        "engine/tideline/storage/remote/store.py",
         "            if left <= 0:\n                break\n",
         "",
         ("engine/tests/storage/test_lying_s3.py",),

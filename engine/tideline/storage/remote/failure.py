@@ -1,13 +1,14 @@
-"""What went wrong on S3, in our words.
+"""What went wrong at a store, in our words.
 
 obstore's messages carry whole responses (and some servers put access key ids into those), so only
-the status, the S3 error code and the kind of transport failure are taken from them.
+the status, the error code of the store and the kind of transport failure are taken from them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tideline.errors import (
     ConfigError,
@@ -18,9 +19,10 @@ from tideline.errors import (
 from tideline.storage.egress.route import NO_TICKET_CODE, REFUSED_CODE, UNREACHED_CODE
 from tideline.storage.object_store import UnsupportedRequestError
 from tideline.storage.refusals import AccessDeniedError, MissingBucketError
-from tideline.storage.s3.web_identity import IdentityError
+from tideline.storage.remote.identity import IdentityError
 
 _STATUS = re.compile(r"status code: (\d{3})")
+_EMPTY_RANGE = "StartTooLarge"
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _TRANSPORT = (
     ("ConnectionRefused", "connection refused"),
@@ -35,26 +37,33 @@ _TRANSPORT = (
     ("ConnectionReset", "connection dropped"),
     ("BrokenPipe", "connection dropped"),
 )
-_CREDENTIALS = re.compile(r"External AWS credential provider: (\w+)(?:: (.*))?")
-_NO_BUCKET = "NoSuchBucket"
+_CREDENTIALS = re.compile(r"External \w+ credential provider: (\w+)(?:: (.*))?")
+_TOKEN_REQUEST = "performing token request"
 _NOT_IMPLEMENTED = 501
+_NOT_SATISFIABLE = 416
 _DENIED = (401, 403)
-_WRONG_REQUEST = {
-    "InvalidBucketName": "the bucket name is not valid",
-    "AuthorizationHeaderMalformed": "the region is not the bucket's",
-    "PermanentRedirect": "the bucket lives at another endpoint or region",
-}
-_REFUSED_KEYS = {
-    "InvalidAccessKeyId": "the access key is not known there",
-    "SignatureDoesNotMatch": "the secret key is not that of the access key",
-    "ExpiredToken": "the session token has expired",
-    "RequestTimeTooSkewed": "this machine's clock is off",
-}
 
 
 @dataclass(frozen=True, slots=True)
-class S3Failure:
-    """One failed request: HTTP status and S3 code where there was an answer, else the transport.
+class StoreWords:
+    """How a kind of store spells failures: its error codes, and what is to be done about them.
+
+    `missing_bucket` are codes of a missing bucket, `create` what to do about that. `wrong_request`
+    are codes of requests that configuration gets wrong, `refused_keys` those of credentials.
+    """
+
+    missing_bucket: frozenset[str]
+    create: str
+    bucket: str = "bucket"
+    wrong_request: Mapping[str, str] = field(default_factory=dict)
+    refused_keys: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: str = "the bucket lives at another endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailure:
+    """One failed request: HTTP status and the store's code where there was an answer, else the
+    transport.
 
     `credentials` says why there were none to sign it with. `is_unsent` is known of requests for
     which there was no connection.
@@ -63,28 +72,36 @@ class S3Failure:
     status: int | None
     code: str | None
     transport: str
+    words: StoreWords
     credentials: str | None = None
     is_unsent: bool = False
 
     @classmethod
-    def of(cls, error: BaseException) -> S3Failure:
+    def of(cls, error: BaseException, words: StoreWords) -> RequestFailure:
         text = str(error)
         if unsigned := _CREDENTIALS.search(text):
-            kind, words = unsigned[1], unsigned[2]
-            known = words if words and kind == IdentityError.__name__ else kind
-            return cls(None, None, "not sent", known)
+            kind, why = unsigned[1], unsigned[2]
+            known = why if why and kind == IdentityError.__name__ else kind
+            return cls(None, None, "not sent", words, known)
         status = _STATUS.search(text)
         code = _CODE.search(text)
         redirected = "PermanentRedirect" if "redirect without LOCATION" in text else None
         transport = next(
             (words for sign, words in _TRANSPORT if sign in text), "the request was not answered"
         )
-        return cls(int(status[1]) if status else None, code[1] if code else redirected, transport)
+        if _TOKEN_REQUEST in text:
+            answer = f"answered {status[1]}" if status else transport
+            return cls(None, None, "not sent", words, f"no token was given ({answer})")
+        if _EMPTY_RANGE in text:
+            # Azurite answers with no bytes, which the client does not accept.
+            return cls(_NOT_SATISFIABLE, None, transport, words)
+        found = code[1] if code else redirected
+        return cls(int(status[1]) if status else None, found, transport, words)
 
     @classmethod
-    def unconnected(cls, problem: str) -> S3Failure:
+    def unconnected(cls, problem: str, words: StoreWords) -> RequestFailure:
         """A request that was not sent, because no connection was made."""
-        return cls(None, None, problem, is_unsent=True)
+        return cls(None, None, problem, words, is_unsent=True)
 
     @property
     def may_be_unconnected(self) -> bool:
@@ -94,11 +111,15 @@ class S3Failure:
     @property
     def is_missing(self) -> bool:
         """The object does not exist; a missing bucket is something else."""
-        return self.status == 404 and self.code != _NO_BUCKET
+        return self.status == 404 and not self.is_missing_bucket
+
+    @property
+    def is_missing_bucket(self) -> bool:
+        return self.code in self.words.missing_bucket
 
     @property
     def is_past_the_end(self) -> bool:
-        return self.status == 416
+        return self.status == _NOT_SATISFIABLE
 
     @property
     def outcome_unknown(self) -> bool:
@@ -128,15 +149,12 @@ class S3Failure:
     ) -> TidelineError:
         """The exception to raise for this failure of `action` on `uri`. `denied_advice` is what to
         do when access is denied, where that is known better than here."""
-        if self.code == _NO_BUCKET:
-            return MissingBucketError(
-                f"Cannot {action} at {endpoint}: the bucket does not exist; create it, or have "
-                "Tideline create it (tideline create --create-bucket, createBuckets of the "
-                "LakeStore, or the storage option create_bucket)",
-                path=uri,
-            )
-        if self.code in _WRONG_REQUEST or self.status in (301, 307):
-            reason = _WRONG_REQUEST.get(self.code or "", _WRONG_REQUEST["PermanentRedirect"])
+        words = self.words
+        if self.is_missing_bucket:
+            message = f"Cannot {action} at {endpoint}: the {words.bucket} does not exist"
+            return MissingBucketError(f"{message}; {words.create}", path=uri)
+        if self.code in words.wrong_request or self.status in (301, 307):
+            reason = words.wrong_request.get(self.code or "", words.elsewhere)
             return ConfigError(f"Cannot {action} at {endpoint}: {reason}", path=uri)
         if self.is_unsupported:
             return UnsupportedRequestError(
@@ -157,6 +175,6 @@ class S3Failure:
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
         if self.status in _DENIED:
             advice = denied_advice or "check the credentials and their permissions"
-            why = _REFUSED_KEYS.get(self.code or "", advice)
+            why = self.words.refused_keys.get(self.code or "", advice)
             return f"access denied, {why} ({answer})"
         return f"the server answered {answer}"

@@ -1,4 +1,4 @@
-"""Streams over one object on S3: random access by ranges, and an upload in parts."""
+"""Streams over one object at a server: random access by ranges, and an upload in parts."""
 
 from __future__ import annotations
 

@@ -1,0 +1,159 @@
+"""Locations on Google's and on Azure's storage: one form of each, and none leads elsewhere."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.iceberg.table.file_io import FileIO
+from tideline.storage.azure.store import AzureStore
+from tideline.storage.gcs.store import GcsStore
+from tideline.storage.location import StoreLocation
+from tideline.trust.named_places import normalised
+
+ACCOUNT = "abfss://lake@acct.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("given", "uri"),
+    [
+        ("gs://lake//a/b/", "gs://lake/a/b"),
+        ("GCS://lake/a", "gs://lake/a"),
+        (f"{ACCOUNT}/a/b/", f"{ACCOUNT}/a/b"),
+        ("abfs://lake@acct.dfs.core.windows.net", ACCOUNT),
+        ("wasbs://lake@acct.blob.core.windows.net/a", f"{ACCOUNT}/a"),
+        ("abfss://lake@acct.dfs.core.usgovcloudapi.net/a",
+         "abfss://lake@acct.dfs.core.usgovcloudapi.net/a"),
+        ("abfss://lake@ACCT.dfs.core.windows.net/ä b", f"{ACCOUNT}/ä b"),
+    ],
+)  # fmt: skip
+def test_spellings_of_one_place(given: str, uri: str) -> None:
+    found = StoreLocation.of(given)
+    assert found.uri == uri
+    assert StoreLocation.of(found.uri) == found
+    assert normalised(found.uri) == uri
+    assert found.spark_uri("x") == f"{uri}/x"
+    assert found.open().uri == uri
+    assert pickle.loads(pickle.dumps(found.open())).uri == uri
+
+
+def test_an_account_is_that_of_the_options_or_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match=r"names no account of Azure.*--azure-account"):
+        StoreLocation.of("az://lake/a")
+    assert StoreLocation.of("az://lake/a", {"azure_account": "acct"}).uri == f"{ACCOUNT}/a"
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acct")
+    assert StoreLocation.of("az://lake/a").uri == f"{ACCOUNT}/a"
+    assert StoreLocation.of("abfss://lake/a", {"azure_account": "other"}).uri == (
+        "abfss://lake@other.dfs.core.windows.net/a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("gs://", "write gs://name/path"),
+        ("gs://me@lake/a", "credentials do not belong"),
+        ("gs://lake/a/../b", r"'\.\.'"),
+        ("az://LAKE/a", "write abfss://container@account"),
+        ("az://lake#x/a", "write abfss://container@account"),
+        ("abfss://lake@evil.example.com/a", "names no account of Azure"),
+        ("abfss://lake@acct.dfs.core.windows.net.evil.com/a", "names no account of Azure"),
+        ("abfss://lake@acct.dfs.core.windows.net:80/a", "names no account of Azure"),
+        ("abfss://lake@acct.dfs.fabric.microsoft.com/a", "names no account of Azure"),
+        ("abfss://lake@a/b@acct.dfs.core.windows.net/a", "names no account of Azure"),
+        (f"{ACCOUNT}/a/../b", r"'\.\.'"),
+    ],
+)
+def test_what_names_no_place_is_refused(uri: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        StoreLocation.of(uri)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gcs_endpoint": "http://127.0.0.1:1"}, "--allow-http"),
+        ({"azure_endpoint": "http://127.0.0.1:1/acct"}, "--allow-http"),
+        ({"azure_endpoint": "https://me:secret@host/acct"}, "must not carry credentials"),
+        ({"gcs_endpoint": "ftp://host"}, "must be a URL"),
+        ({"azure_account": "evil.example/"}, "lower-case letters and digits"),
+        ({"azure_account_key": "k"}, "AZURE_STORAGE_ACCOUNT_KEY"),
+    ],
+)
+def test_options_are_checked_whatever_the_location(options: dict[str, str], said: str) -> None:
+    for uri in ("gs://lake/a", f"{ACCOUNT}/a", "s3://lake/a", "/data/a"):
+        with pytest.raises(ConfigError, match=said):
+            StoreLocation.of(uri, options)
+
+
+def test_a_location_keeps_the_options_of_its_own_store() -> None:
+    given = {
+        "endpoint": "https://s3.example",
+        "gcs_endpoint": "https://gcs.example",
+        "azure_endpoint": "https://azure.example/acct",
+    }
+    gcs, azure = (StoreLocation.of(uri, given) for uri in ("gs://lake/a", f"{ACCOUNT}/a"))
+    assert gcs.options == (("gcs_endpoint", "https://gcs.example"),)
+    assert (gcs.server(), azure.server()) == ("https://gcs.example", "https://azure.example/acct")
+
+
+def test_no_setting_of_the_environment_leads_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, "https://elsewhere.example")
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURE_CONTAINER_NAME", "elsewhere")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "elsewhere")
+    monkeypatch.setenv("GOOGLE_BUCKET", "elsewhere")
+    monkeypatch.setenv("AZURE_STORAGE_TOKEN", "some-token")
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "some-token")
+    gcs, azure = StoreLocation.of("gs://lake/a").open(), StoreLocation.of(f"{ACCOUNT}/a").open()
+    assert isinstance(gcs, GcsStore) and isinstance(azure, AzureStore)
+    assert str(gcs) == "gs://lake/a at https://storage.googleapis.com"
+    assert str(azure) == f"{ACCOUNT}/a at https://acct.blob.core.windows.net"
+    assert gcs._client().config["base_url"] == "https://storage.googleapis.com"
+    config = azure._client().config
+    assert config["endpoint"] == "https://acct.blob.core.windows.net"
+    assert (config["container_name"], config["account_name"]) == ("lake", "acct")
+
+
+def test_a_lakestore_does_not_reach_them_yet() -> None:
+    for uri in ("gs://lake/a", f"{ACCOUNT}/a"):
+        with pytest.raises(ConfigError, match="a LakeStore does not reach"):
+            StoreLocation.of(uri).open(object())
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "is_read"),
+    [
+        ("gs://lake/t", "gs://lake/spread/x", True),
+        ("gs://lake/t", "gcs://lake/t/x", True),
+        ("gs://lake/t", "gs://other/x", False),
+        ("gs://lake/t", "s3://lake/x", False),
+        (f"{ACCOUNT}/t", f"{ACCOUNT}/spread/x", True),
+        (f"{ACCOUNT}/t", "wasbs://lake@acct.blob.core.windows.net/t/x", True),
+        (f"{ACCOUNT}/t", "abfss://lake@other.dfs.core.windows.net/x", False),
+        (f"{ACCOUNT}/t", "abfss://other@acct.dfs.core.windows.net/x", False),
+        (f"{ACCOUNT}/t", f"{ACCOUNT}/spread/../x", False),
+    ],
+)
+def test_metadata_leads_to_the_tables_own_bucket_alone(own: str, named: str, is_read: bool) -> None:
+    io = FileIO(StoreLocation.of(own), own, declared=())
+    if is_read:
+        store, path = io.place(named)
+        assert path.endswith("x")
+        assert own.startswith(store.uri)
+    else:
+        with pytest.raises(UnsupportedTableError):
+            io.place(named)
+
+
+def test_another_account_has_other_credentials() -> None:
+    store = StoreLocation.of(f"{ACCOUNT}/t").open()
+    assert isinstance(store, AzureStore)
+    assert store.elsewhere("other@acct.dfs.core.windows.net", "u").uri.endswith("windows.net/u")
+    with pytest.raises(ConfigError, match="another account"):
+        store.elsewhere("lake@other.dfs.core.windows.net")

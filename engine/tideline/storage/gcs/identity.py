@@ -1,0 +1,92 @@
+"""Whose credentials sign requests to Google Cloud Storage, found as Google's own tools find them.
+
+1. A service account's key: GOOGLE_SERVICE_ACCOUNT_KEY, or the file GOOGLE_SERVICE_ACCOUNT.
+2. The file GOOGLE_APPLICATION_CREDENTIALS: such a key, or a user's consent.
+3. A token as it is: GOOGLE_BEARER_TOKEN.
+4. Nobody, with GOOGLE_SKIP_SIGNATURE.
+5. What `gcloud auth application-default login` left in the home folder.
+6. The service account of the machine, or of the pod by GKE's workload identity, from the metadata
+   service; not asked with NO_GCE_CHECK.
+
+Credentials of another provider that Google is to exchange (`external_account`) are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tideline.errors import ConfigError
+from tideline.secret_values import note_secrets
+from tideline.storage.gcs.machine_token import MachineToken, machine_token_url
+from tideline.storage.remote.identity import check_implicit_identity
+
+_KEY = "GOOGLE_SERVICE_ACCOUNT_KEY"
+_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_APPLICATION_CREDENTIALS")
+_TOKEN = "GOOGLE_BEARER_TOKEN"
+_NOBODY = "GOOGLE_SKIP_SIGNATURE"
+_OF_GCLOUD = ".config/gcloud/application_default_credentials.json"
+_SECRETS = ("private_key", "client_secret", "refresh_token")
+_UNSIGNED = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
+_TYPES = ("service_account", "authorized_user")
+
+
+def client_credentials() -> Mapping[str, Any]:
+    """What an obstore client must be given beyond what it reads in the environment.
+
+    Raises ConfigError when the environment has no credentials, or such as are not usable, and in a
+    process that has no identity of its own.
+    """
+    check_implicit_identity()
+    given = os.environ.get
+    if key := given(_KEY):
+        _check(key, _KEY)
+        return {"service_account_key": key}
+    for name in _FILES:
+        if path := given(name):
+            return {"application_credentials": _checked_file(path, name)}
+    if token := given(_TOKEN):
+        note_secrets([token])
+        return {"credential_provider": lambda: {"token": token, "expires_at": None}}
+    if given(_NOBODY):
+        # With `skip_signature` a client asks for a token all the same when it writes.
+        return {"service_account_key": _UNSIGNED}
+    found = Path.home() / _OF_GCLOUD
+    if found.is_file():
+        return {"application_credentials": _checked_file(str(found), str(found))}
+    if url := machine_token_url(os.environ):
+        return {"credential_provider": MachineToken(url)}
+    raise ConfigError(
+        "no credentials for Google Cloud Storage in the environment: set "
+        "GOOGLE_APPLICATION_CREDENTIALS, or give the pod or the machine a service account"
+    )
+
+
+def _checked_file(path: str, name: str) -> str:
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"cannot read {name}: {reason}", path=path) from None
+    _check(text, name)
+    return path
+
+
+def _check(text: str, name: str) -> None:
+    """Raises ConfigError for what is no credential that a client takes; shows nothing of it."""
+    note_secrets([text])
+    try:
+        found = json.loads(text)
+        kind = found.get("type", _TYPES[0])
+        note_secrets([str(found[secret]) for secret in _SECRETS if secret in found])
+    except (ValueError, AttributeError, RecursionError):
+        raise ConfigError(f"{name} is not a key of Google in JSON") from None
+    if kind not in _TYPES:
+        raise ConfigError(
+            f"{name} has credentials of a type that is not supported: give a service account's "
+            "key, or use the workload identity of GKE",
+            value=kind if isinstance(kind, str) and kind.isidentifier() else "",
+        )

@@ -1,0 +1,59 @@
+"""Google Cloud Storage as a kind of store.
+
+Options: `gcs_endpoint` (URL), `allow_http` (false), `ca_bundle` (file path).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tideline.errors import ConfigError
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.remote.client import checked_endpoint, checked_switch
+from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
+
+if TYPE_CHECKING:
+    from tideline.storage.gcs.store import GcsEndpoint
+
+
+def _opened(uri: str, options: Options, connection: Any) -> ObjectStore:
+    # With HTTP and TLS, as for S3.
+    from tideline.storage.gcs.store import GcsStore
+
+    if connection is not None:
+        raise ConfigError("a LakeStore does not reach Google Cloud Storage yet", value=uri)
+    bucket, prefix = bucket_and_prefix(uri)
+    return GcsStore(bucket, prefix, endpoint=_endpoint(options))
+
+
+def _endpoint(options: Options) -> GcsEndpoint:
+    from tideline.storage.gcs.store import GcsEndpoint
+
+    return GcsEndpoint(
+        url=options.get("gcs_endpoint"),
+        allow_http=options.get("allow_http") == "true",
+        ca_bundle=options.get("ca_bundle"),
+    )
+
+
+def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
+    options = {name: str(value) for name, value in given.items()}
+    if "allow_http" in options:
+        options["allow_http"] = checked_switch("allow_http", options["allow_http"])
+    if "gcs_endpoint" in options:
+        options["gcs_endpoint"] = checked_endpoint(options["gcs_endpoint"], options)
+    return options
+
+
+GCS = StoreKind(
+    "gs",
+    lambda _, rest, __: bucket_uri("gs", rest),
+    _opened,
+    aliases=("gcs",),
+    option_names=("gcs_endpoint", "allow_http", "ca_bundle"),
+    checked=_checked,
+    is_remote=True,
+    hadoop_scheme="gs",
+    server=lambda _, options: _endpoint(options).service_url,
+)
