@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from tideline.iceberg.write.keyed_rows import GivenKeys
 from tideline.iceberg.write.row_selection import RowSelection
 
 _BATCH_ROWS = 65_536
+_LOOKED_UP_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def _looked_at(
     live = count = 0
     positions: list[Any] = [NO_POSITIONS]
     kept: list[pa.RecordBatch] = []
-    for rows, at in reader.numbered(task):
+    for rows, at in _gathered(reader.numbered(task)):
         found = np.arange(rows.num_rows) if selection is None else selection.numbers(rows)
         live += rows.num_rows
         count += len(found)
@@ -161,4 +162,30 @@ def _whole_rows(
     io: FileIO, metadata: TableMetadata, tasks: Iterable[FileScanTask]
 ) -> Iterator[pa.RecordBatch]:
     reader = FileRows(io, RowLayout.of(metadata), any_format=True)
-    return in_order(tasks, reader.batches, reading_threads())
+    numbered = in_order(tasks, reader.numbered, reading_threads())
+    return (rows for rows, _ in _gathered(numbered))
+
+
+def _gathered(
+    numbered: Iterable[tuple[pa.RecordBatch, Positions]],
+) -> Iterator[tuple[pa.RecordBatch, Positions]]:
+    """The same rows in large batches: keys are prepared for a look-up once for each batch."""
+    held: list[tuple[pa.RecordBatch, Positions]] = []
+    size_bytes = 0
+    for rows, at in numbered:
+        held.append((rows, at))
+        size_bytes += rows.nbytes
+        if size_bytes >= _LOOKED_UP_BYTES:
+            yield _joined(held)
+            held, size_bytes = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(
+    numbered: Sequence[tuple[pa.RecordBatch, Positions]],
+) -> tuple[pa.RecordBatch, Positions]:
+    if len(numbered) == 1:
+        return numbered[0]
+    rows = pa.concat_batches([rows for rows, _ in numbered])
+    return rows, np.concatenate([at for _, at in numbered])
