@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,35 @@ def test_a_server_that_never_says_leaves_it_unknown(catalog: RememberingCatalog)
         refusal(500, "ServerError") if request.kind == "commit" else catalog._meet(request)
     )
     assert isinstance(commit(table_of(catalog)), Unknown)
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_an_answer_that_is_not_read_refuses_nothing(
+    catalog: RememberingCatalog, is_done: bool
+) -> None:
+    """Where it was done, the next answer may be of before."""
+    secret = "a-vended-secret-that-nobody-has-noted"
+    older: list[Answer] = []
+
+    def unread(request: Received) -> Answer:
+        if request.kind == "table" and older:
+            return older.pop()
+        if request.kind != "commit":
+            return catalog._meet(request)
+        if is_done:
+            older.append(catalog.honest(replace(request, kind="table")))
+            catalog.honest(request)
+        return Answer().saying({"config": {"s3.secret-access-key": secret}})
+
+    catalog.fate = unread
+    found = commit(table_of(catalog))
+    if is_done:
+        assert isinstance(found, Committed)
+        assert len(catalog.applied) == 1
+        return
+    assert isinstance(found, Unknown)
+    assert "Field required" in found.reason
+    assert secret[-12:] not in found.reason
 
 
 def test_lifetimes_and_keys() -> None:

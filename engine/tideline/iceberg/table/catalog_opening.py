@@ -77,8 +77,8 @@ def open_catalog(
         message = f"the catalog cannot be reached ({type(error).__name__})"
         raise StorageUnavailableError(message, value=name) from error
     except CLIENT_FAULTS as error:
-        message = f"the catalog cannot be opened: {_words_of(error)}"
-        raise ConfigError(message, value=name) from error
+        message = f"the catalog cannot be opened: {words_of(error)}"
+        raise ConfigError(message, value=name) from _told(error)
 
 
 @contextmanager
@@ -93,17 +93,22 @@ def asking_catalog(**subject: str) -> Iterator[None]:
         message = f"the catalog does not answer ({type(error).__name__})"
         raise StorageUnavailableError(message, **subject) from error
     except CLIENT_FAULTS as error:
-        message = f"the catalog does not answer: {_words_of(error)}"
-        raise StorageUnavailableError(message, **subject) from error
+        message = f"the catalog does not answer: {words_of(error)}"
+        raise StorageUnavailableError(message, **subject) from _told(error)
 
 
-def _words_of(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """A client's error. What pydantic misses in an answer is named without the answer: there may be
     credentials in it."""
     if not isinstance(error, ValidationError):
         return quoted(error)
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return quoted("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5]))
+
+
+def _told(error: BaseException) -> BaseException | None:
+    """What tracebacks show as the cause: pydantic's error has the answer in its text."""
+    return None if isinstance(error, ValidationError) else error
 
 
 def _of_process(

@@ -44,7 +44,7 @@ from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles, check_overridden
 from tideline.iceberg.table.catalog_http import BoundedSession
 from tideline.iceberg.table.idempotency import Remembered
-from tideline.iceberg.table.vended_keys import SETTING, Vended
+from tideline.iceberg.table.vended_keys import SETTING, Vended, place_in
 from tideline.secret_values import note_secrets
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
@@ -83,6 +83,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self.timeout_s = timeout_s
         self._asked = asked
         self._remembered = Remembered()
+        self._places: dict[tuple[str, ...], dict[str, object]] = {}
         self.uses_vended = _asks_for_credentials(name, self._given)
         super().__init__(name, **self._given)
 
@@ -101,11 +102,13 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
 
     def vended_for(self, identifier: Identifier) -> Vended:
         """What the catalog vends now to reach a table's files. Where the request for that alone
-        is refused, as with a token that has ended, the table is loaded, with a new token."""
-        if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
+        is refused, as with a token that has ended, the table is loaded, with a new token; first of
+        all as well: endpoint and region may be said there alone."""
+        place = self._places.get(identifier)
+        if place is not None and Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
             parts = self._split_identifier_for_path(identifier)
             answer = self._session.get(self.url(Endpoints.load_credentials, prefixed=True, **parts))
-            vended = Vended() if not answer.ok else _vended_in(answer.text)
+            vended = Vended() if not answer.ok else _vended_in(answer.text, place)
             if vended.keys:
                 return vended
         io = self.load_table(identifier).io
@@ -117,6 +120,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         table = super()._response_to_table(identifier_tuple, table_response)
         if self.uses_vended and isinstance(table.io, OwnFileIO):
             listed = table_response.storage_credentials
+            self._places[identifier_tuple] = place_in(table_response.config)
             table.io.vended = Vended.of(
                 table_response.config, [(entry.prefix, entry.config) for entry in listed]
             )
@@ -196,9 +200,10 @@ def _is_on_its_server(answered: object, uri: str) -> bool:
     )
 
 
-def _vended_in(text: str) -> Vended:
+def _vended_in(text: str, place: Mapping[str, object]) -> Vended:
+    """The keys of an answer, for the place that the table's own answer has named."""
     listed = LoadCredentialsResponse.model_validate_json(text).storage_credentials
-    return Vended.of({}, [(entry.prefix, entry.config) for entry in listed])
+    return Vended.of(place, [(entry.prefix, entry.config) for entry in listed])
 
 
 def _asks_for_credentials(catalog: str, given: Mapping[str, Any]) -> bool:

@@ -20,6 +20,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from pydantic import ValidationError as UnreadableAnswer
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
@@ -48,7 +49,7 @@ from tideline.iceberg.metadata.shown_updates import is_shown, leaves_trace
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_config import catalog_arguments
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles
-from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog
+from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog, words_of
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
 from tideline.iceberg.table.file_io import FileIO
@@ -164,6 +165,8 @@ class CatalogTable:
                 # It may be ours, from a request that was sent twice.
                 if self.load().metadata.table_uuid != metadata.table_uuid:
                     DeleteScope(store, "taking back a metadata file").remove(path)
+            except UnreadableAnswer:
+                raise
             except _REFUSALS as error:
                 message = f"the catalog refuses the table: {quoted(error)}"
                 raise UnsupportedTableError(message, table=self._name) from error
@@ -222,7 +225,10 @@ class CatalogTable:
         error: BaseException,
     ) -> CommitOutcome:
         """What became of a commit that was not reported as done."""
-        is_refused = isinstance(error, _REFUSALS) or _status_of(error) == _UNPROCESSABLE
+        # What is no answer that the client reads is a ValueError, too.
+        is_refused = not isinstance(error, UnreadableAnswer) and (
+            isinstance(error, _REFUSALS) or _status_of(error) == _UNPROCESSABLE
+        )
         for _ in status_checks(base.metadata.properties).attempts(self._clock):
             try:
                 now = self.load()
@@ -242,7 +248,7 @@ class CatalogTable:
                     message = f"the catalog rejects the change: {quoted(error)}"
                     raise UnsupportedTableError(message, table=self._name) from error
                 return Conflicted(quoted(error))
-        reason = f"the catalog may have committed: {quoted(repr(error))}"
+        reason = f"the catalog may have committed: {type(error).__name__}: {words_of(error)}"
         return Unknown(reason, arguments=self.arguments)
 
     def _files(

@@ -55,6 +55,7 @@ class VendedAccess:
         self._origin = origin
         self._now_s = now_s
         self._lock = threading.Lock()
+        self._renewing = threading.Lock()
         self._vended = Vended()
         self._ends_s = self._renew_s = 0.0
 
@@ -69,10 +70,9 @@ class VendedAccess:
     def keys(self, place: str) -> VendedKeys:
         """Current keys for a location. Raises StorageUnavailableError when there are none, and
         UnsupportedTableError when they are for other places."""
+        self._renew_when_due()
+        now_s = self._now_s()
         with self._lock:
-            now_s = self._now_s()
-            if now_s >= self._renew_s:
-                self._renew(now_s)
             found = self._vended.covering(normalised(place))
         if found is None:
             message = f"the catalog vends credentials, and none of them for this place: {_OWN}"
@@ -142,19 +142,36 @@ class VendedAccess:
         )
         self._renew_s = self._ends_s - min(MARGIN_S_MAX, max(0.0, self._ends_s - now_s) / 3)
 
-    def _renew(self, now_s: float) -> None:
+    def _renew_when_due(self) -> None:
+        """One thread asks the catalog; the others wait for it only once the keys have ended."""
+        now_s = self._now_s()
+        if now_s < self._renew_s or not self._renewing.acquire(blocking=now_s >= self._ends_s):
+            return
+        try:
+            if self._now_s() >= self._renew_s:
+                self._renew()
+        finally:
+            self._renewing.release()
+
+    def _renew(self) -> None:
         """Raises StorageUnavailableError, unless there are keys that have not ended yet."""
         problem: TidelineError | None = None
+        vended, asked_s = Vended(), self._now_s()
         try:
             vended = self._origin()
-            if vended.keys:
-                self._take(vended)
         except TidelineError as error:
             problem = error
-        if self._renew_s > now_s:
-            return
-        self._renew_s = now_s + min(_RETRY_S, max(1.0, (self._ends_s - now_s) / 3))
-        if self._ends_s <= now_s and (problem is not None or not vended.keys):
+        with self._lock:
+            if vended.keys:
+                self._take(vended)
+            now_s = self._now_s()
+            if self._renew_s > now_s:
+                return
+            # A catalog that hangs is not asked all the time.
+            pause_s = max(_RETRY_S, now_s - asked_s)
+            self._renew_s = now_s + min(pause_s, max(1.0, (self._ends_s - now_s) / 3))
+            has_ended = self._ends_s <= now_s
+        if has_ended and not vended.keys:
             why = "it vends none any more" if problem is None else problem.message
             raise StorageUnavailableError(
                 f"the credentials that the catalog has vended are not renewed: {why}"

@@ -77,6 +77,12 @@ class Vended:
         return max(found, key=lambda keys: (len(keys.prefix), keys.ends_ms or 0), default=None)
 
 
+def place_in(config: Mapping[str, object]) -> dict[str, object]:
+    """What an answer's `config` says of the place that its keys are for; none of the keys."""
+    names = {name for names in _OPTIONS.values() for name in names}
+    return {name: value for name, value in config.items() if name in names}
+
+
 def _keys(
     prefix: str, given: Mapping[str, object], config: Mapping[str, object]
 ) -> VendedKeys | None:
