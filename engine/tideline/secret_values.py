@@ -39,7 +39,8 @@ _LENGTH_MAX, _LINES_MAX = 32_768, 200
 _VALUES_MAX = 10_000
 _CHARACTERS_MAX = 16_000_000
 """Of all spellings. The values that were noted least recently are forgotten: temporary credentials
-are renewed for as long as a process lives."""
+are renewed for as long as a process lives. Those that a server makes up are forgotten first: else
+one server could have all others' forgotten."""
 _SECRET_ENDINGS = ("KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
                    "CREDENTIALS", "SIGNATURE")  # fmt: skip
 _SECRET_WORDS = ("AUTH", "AUTHORIZATION", "PASS", "SAS", "JWT")
@@ -85,19 +86,27 @@ class _Known:
 _lock = threading.Lock()
 _values: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 """Spellings by value, the least recently noted first."""
+_passing: OrderedDict[str, None] = OrderedDict()
+"""Those of the values that are forgotten first, likewise."""
 _characters = 0
 _known = _Known()
 
 
-def note_secrets(values: Iterable[str | None]) -> None:
-    """Mask these values from now on."""
+def note_secrets(values: Iterable[str | None], *, are_passing: bool = False) -> None:
+    """Mask these values from now on; those that `are_passing`, as a server makes up as many as it
+    likes, are forgotten before others."""
     noted = {part for value in values if value for part in _parts(value.strip())}
     with _lock:
         for value in noted:
-            if value in _values:
-                _values.move_to_end(value)
-            else:
+            is_new = value not in _values
+            if is_new:
                 _note(value)
+            _values.move_to_end(value)
+            if are_passing and (is_new or value in _passing):
+                _passing[value] = None
+                _passing.move_to_end(value)
+            else:
+                _passing.pop(value, None)
         if len(_values) > _VALUES_MAX or _characters > _CHARACTERS_MAX:
             _forget_the_oldest()
 
@@ -155,13 +164,13 @@ def masked(text: str) -> str:
 @contextmanager
 def forgotten() -> Iterator[None]:
     """Within, nothing is known but what is noted there: for tests, whose secrets are made up."""
-    global _values, _characters, _known
-    before = _values, _characters, _known
-    _values, _characters, _known = OrderedDict(), 0, _Known()
+    global _values, _passing, _characters, _known
+    before = _values, _passing, _characters, _known
+    _values, _passing, _characters, _known = OrderedDict(), OrderedDict(), 0, _Known()
     try:
         yield
     finally:
-        _values, _characters, _known = before
+        _values, _passing, _characters, _known = before
 
 
 def masked_json(value: Any) -> Any:
@@ -210,7 +219,9 @@ def _forget_the_oldest() -> None:
     while len(_values) > 1 and (
         len(_values) > _VALUES_MAX * 0.9 or _characters > _CHARACTERS_MAX * 0.9
     ):
-        _, spellings = _values.popitem(last=False)
+        oldest = next(iter(_passing or _values))
+        _passing.pop(oldest, None)
+        spellings = _values.pop(oldest)
         _characters -= sum(map(len, spellings))
     known = _Known()
     for spellings in _values.values():

@@ -267,6 +267,19 @@ def test_a_text_made_of_a_value_within_itself_takes_no_time() -> None:
     assert masked("x" * 100_000 + "x***yy!" + "yy!" * 100_000) == "***"
 
 
+def test_what_a_server_makes_up_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_values, "_VALUES_MAX", 20)
+    with forgotten():
+        note_secrets(["own-secret"])
+        for number in range(100):
+            note_secrets([f"made-up-{number:03}"], are_passing=True)
+        assert masked("own-secret made-up-099 made-up-000") == f"{MASK} {MASK} made-up-000"
+        note_secrets(["made-up-099"])
+        for number in range(100):
+            note_secrets([f"other-{number:03}"], are_passing=True)
+        assert masked("own-secret made-up-099") == f"{MASK} {MASK}"
+
+
 def test_one_value_of_many_lines_lets_no_other_be_forgotten() -> None:
     note_secrets(["hunter2-hunter2"])
     note_secrets(["\n".join(f"line {number:020}" for number in range(20_000))])

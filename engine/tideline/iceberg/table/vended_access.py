@@ -131,7 +131,8 @@ class VendedAccess:
 
     def _take(self, vended: Vended) -> None:
         for keys in vended.keys:
-            note_secrets([keys.credentials.secret_access_key, keys.credentials.session_token])
+            secrets = keys.credentials.secret_access_key, keys.credentials.session_token
+            note_secrets(secrets, are_passing=True)
         now_s = self._now_s()
         ends = [keys.ends_ms / 1000 for keys in vended.keys if keys.ends_ms is not None]
         self._vended = vended
