@@ -147,6 +147,23 @@ def test_nobody_is_an_identity_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     assert azure_identity.client_credentials() == {"skip_signature": True}
 
 
+def test_a_switch_that_is_off_is_no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_SKIP_SIGNATURE", "AZURE_SKIP_SIGNATURE", "AZURE_USE_AZURE_CLI"):
+        monkeypatch.setenv(name, "false")
+    for credentials in (gcs_identity.client_credentials, azure_identity.client_credentials):
+        with pytest.raises(ConfigError, match="no credentials for"):
+            credentials()
+
+
+def test_a_credential_comes_before_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", TOKEN)
+    with GcsServer("lake", token=TOKEN) as server:
+        store = StoreLocation.of("gs://lake/t", server.storage_options()).open()
+        assert isinstance(store.put_if_absent("x", b"1"), Written)
+        assert store.get("x") == b"1"
+
+
 @pytest.mark.parametrize(
     ("given", "kind"),
     [

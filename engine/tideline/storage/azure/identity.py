@@ -31,6 +31,7 @@ _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE
 _SIGNATURES = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
 _CLIENT_SECRETS = ("AZURE_CLIENT_SECRET", "AZURE_STORAGE_CLIENT_SECRET")
 _TOKENS = ("AZURE_STORAGE_TOKEN",)
+_OFF = ("", "0", "false")
 _TYPES = {
     "access_key": _KEYS,
     "sas_token": _SIGNATURES,
@@ -60,9 +61,10 @@ def client_credentials() -> Mapping[str, Any]:
             raise ConfigError(f"{_TYPE} is one of {', '.join(_TYPES)}", value=wanted)
         return {"credential_type": wanted}
     for kind, names in _TYPES.items():
-        if kind == "azure_cli" and given(_NOBODY):
+        if kind == "azure_cli" and given(_NOBODY, "").lower() not in _OFF:
             return {"skip_signature": True}
-        if any(given(name) for name in names):
+        off = _OFF if kind == "azure_cli" else ("",)
+        if any(given(name, "").lower() not in off for name in names):
             return {"credential_type": kind, "skip_signature": False}
     raise ConfigError(
         "no credentials for Azure in the environment: set AZURE_STORAGE_ACCOUNT_KEY or "

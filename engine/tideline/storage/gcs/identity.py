@@ -31,6 +31,9 @@ _NOBODY = "GOOGLE_SKIP_SIGNATURE"
 _OF_GCLOUD = ".config/gcloud/application_default_credentials.json"
 _SECRETS = ("private_key", "client_secret", "refresh_token")
 _UNSIGNED = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
+_SIGNED = {"skip_signature": False}
+"""Left out, it would be read from the environment."""
+_OFF = ("", "0", "false")
 _TYPES = ("service_account", "authorized_user")
 
 
@@ -44,21 +47,22 @@ def client_credentials() -> Mapping[str, Any]:
     given = os.environ.get
     if key := given(_KEY):
         _check(key, _KEY)
-        return {"service_account_key": key}
+        return {"service_account_key": key, **_SIGNED}
     for name in _FILES:
         if path := given(name):
-            return {"application_credentials": _checked_file(path, name)}
+            return {"application_credentials": _checked_file(path, name), **_SIGNED}
     if token := given(_TOKEN):
         note_secrets([token])
-        return {"credential_provider": lambda: {"token": token, "expires_at": None}}
-    if given(_NOBODY):
+        handed = {"token": token, "expires_at": None}
+        return {"credential_provider": lambda: handed, **_SIGNED}
+    if given(_NOBODY, "").lower() not in _OFF:
         # With `skip_signature` a client asks for a token all the same when it writes.
         return {"service_account_key": _UNSIGNED}
     found = Path.home() / _OF_GCLOUD
     if found.is_file():
-        return {"application_credentials": _checked_file(str(found), str(found))}
+        return {"application_credentials": _checked_file(str(found), str(found)), **_SIGNED}
     if url := machine_token_url(os.environ):
-        return {"credential_provider": MachineToken(url)}
+        return {"credential_provider": MachineToken(url), **_SIGNED}
     raise ConfigError(
         "no credentials for Google Cloud Storage in the environment: set "
         "GOOGLE_APPLICATION_CREDENTIALS, or give the pod or the machine a service account"
