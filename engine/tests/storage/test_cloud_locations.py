@@ -11,7 +11,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.azure.store import AzureStore
 from tideline.storage.gcs.store import GcsStore
 from tideline.storage.location import StoreLocation
-from tideline.trust.named_places import normalised
+from tideline.trust.named_places import checked_place, normalised
 
 ACCOUNT = "abfss://lake@acct.dfs.core.windows.net"
 
@@ -37,6 +37,20 @@ def test_spellings_of_one_place(given: str, uri: str) -> None:
     assert found.spark_uri("x") == f"{uri}/x"
     assert found.open().uri == uri
     assert pickle.loads(pickle.dumps(found.open())).uri == uri
+
+
+def test_an_account_is_compared_in_any_case() -> None:
+    """Metadata may spell it otherwise than the location: a file that is in use is no orphan."""
+    io = FileIO(StoreLocation.of(f"{ACCOUNT}/a"), "wasbs://lake@Acct.blob.core.windows.net/a")
+    for account in ("acct", "ACCT"):
+        place = f"abfss://lake@{account}.dfs.core.windows.net/a/b"
+        assert io.actual_uri(place) == f"{ACCOUNT}/a/b"
+
+
+def test_a_declared_place_names_its_account() -> None:
+    assert checked_place(f"{ACCOUNT}/a") == f"{ACCOUNT}/a"
+    with pytest.raises(ConfigError, match="write abfss://container@account"):
+        checked_place("az://lake/a")
 
 
 def test_an_account_is_that_of_the_options_or_of_the_environment(

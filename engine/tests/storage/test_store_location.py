@@ -70,6 +70,12 @@ def test_opening_requests_nothing_and_writes_nothing(tmp_path: Path) -> None:
         "s3:///t",
         "s3://bucket/../t",
         "s3://bucket/a\nb",
+        "s3://../bucket/t",
+        "s3://./t",
+        "s3://bucket?policy&x/t",
+        "s3://bucket#x/t",
+        "s3://bucket%2Fother/t",
+        "gs://../bucket/t",
     ],
 )
 def test_other_locations_are_refused(given: str) -> None:
@@ -100,6 +106,8 @@ def test_credentials_in_a_uri_are_refused_without_being_repeated() -> None:
     for uri, options in (
         ("s3://key:hunter2@bucket/t", {}),
         ("s3://b/t", {"endpoint": "https://key:hunter2@host"}),
+        ("abfss://lake:hunter2@acct.dfs.core.windows.net/t", {}),
+        ("az://lake/t?sv=2024&sig=hunter2", {"azure_account": "acct"}),
     ):
         with pytest.raises(ConfigError, match="environment") as caught:
             StoreLocation.of(uri, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from tideline.errors import ConfigError, InvalidDataError
 from tideline.storage.object_store import ObjectStore, checked_prefix
 
 Options = Mapping[str, str]
+
+_NO_NAME = re.compile(r"^\.\.?$|[?#%\\\s]")
+"""A bucket's name is a part of a URL, where these would name another place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def bucket_uri(scheme: str, rest: str) -> str:
     bucket, _, prefix = rest.removeprefix("//").partition("/")
     if "@" in bucket:
         raise ConfigError(f"credentials do not belong in a {scheme}:// URI: use the environment")
-    if not rest.startswith("//") or not bucket:
+    if not rest.startswith("//") or not bucket or _NO_NAME.search(bucket):
         raise ConfigError(f"write {scheme}://name/path", value=f"{scheme}:{rest}")
     path = "/".join(segment for segment in prefix.split("/") if segment)
     try:

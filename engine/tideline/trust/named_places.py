@@ -69,6 +69,10 @@ def checked_place(text: str) -> str:
     if not separator or scheme not in _SCHEMES or not rest or ".." in rest.split("/"):
         message = f"{SETTING}: allowed: locations such as s3://bucket/folder or file:///folder"
         raise ConfigError(message, value=text)
+    if scheme == "abfss" and "@" not in rest.partition("/")[0]:
+        # Nothing is ever below it.
+        message = f"{SETTING}: write abfss://container@account.dfs.core.windows.net/folder"
+        raise ConfigError(message, value=text)
     return place
 
 
@@ -112,7 +116,9 @@ def normalised(uri: str) -> str:
             return "gs://" + rest.strip("/")
         case "abfss" | "abfs" | "wasb" | "wasbs" | "az":
             authority, slash, path = rest.strip("/").partition("/")
-            return f"abfss://{authority.replace('.blob.', '.dfs.', 1)}{slash}{path}"
+            container, at, host = authority.partition("@")
+            host = host.lower().replace(".blob.", ".dfs.", 1)
+            return f"abfss://{container}{at}{host}{slash}{path}"
     return f"{scheme.lower()}:{rest}".rstrip("/")
 
 
