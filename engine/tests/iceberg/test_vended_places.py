@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tideline.errors import StorageUnavailableError
+from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.hostile_catalog import Answer, Received
@@ -108,6 +109,23 @@ def test_a_traceback_has_nothing_of_an_answer_that_is_not_read(catalog: Elsewher
         table.load()
     shown = "".join(traceback.format_exception(caught.value))
     assert not any(value[-8:] in shown for value in KEYS.values())
+
+
+def test_an_answer_does_not_say_how_requests_authenticate(
+    catalog: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_token(request: Received) -> Answer:
+        answer = catalog.honest(request)
+        if request.kind != "table":
+            return answer
+        return answer.saying({**answer.document, "config": {"token": "token-of-an-answer"}})
+
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__HEADER__AUTHORIZATION", "Basic own")
+    catalog.fate = with_token
+    table = CatalogTable(open_catalog("lake"), NAME)
+    table.commit(table.load(), (), (SetProperties({"a": "b"}),))
+    table.load()
+    assert not any("token-of-an-answer" in asked.text for asked in catalog.received)
 
 
 def test_a_catalog_that_hangs_stops_nobody_whose_keys_hold() -> None:

@@ -118,6 +118,8 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self, identifier_tuple: tuple[str, ...], table_response: TableResponse
     ) -> Table:
         table = super()._response_to_table(identifier_tuple, table_response)
+        # PyIceberg would send a token of it with every later request of the session.
+        table.config = {}
         if self.uses_vended and isinstance(table.io, OwnFileIO):
             listed = table_response.storage_credentials
             self._places[identifier_tuple] = place_in(table_response.config)
