@@ -158,8 +158,10 @@ class PostgresDatabase:
         trace: TracebackType | None,
     ) -> None:
         with self._connect("postgres") as connection:
+            # A session that looks at a slot holds it, and another one would follow.
+            connection.execute(f"alter database {self.name} allow_connections false".encode())
             connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
                 (self.name,),
             )
             connection.execute(

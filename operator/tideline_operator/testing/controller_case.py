@@ -227,18 +227,19 @@ class ControllerCase:
 
     def until_job(self, kind: str = "", *, but: tuple[str, ...] = ()) -> Manifest:
         """The first active Job of that kind that can start, other than those named."""
-
-        def look() -> Manifest | None:
-            for job in self.cluster.active_jobs():
-                labels = job["metadata"]["labels"]
-                is_kind = kind in ("", labels.get("tideline.dev/kind"))
-                is_other = job["metadata"]["name"] not in but
-                if is_kind and is_other and self.cluster.can_start(job):
-                    return job
-            return None
-
-        found: Manifest = self.until(look, f"a Job of kind {kind or 'any'}")
+        what = f"a Job of kind {kind or 'any'}"
+        found: Manifest = self.until(lambda: self.startable_job(kind, but=but), what)
         return found
+
+    def startable_job(self, kind: str = "", *, but: tuple[str, ...] = ()) -> Manifest | None:
+        """The same, None where there is none yet."""
+        for job in self.cluster.active_jobs():
+            labels = job["metadata"]["labels"]
+            is_kind = kind in ("", labels.get("tideline.dev/kind"))
+            is_other = job["metadata"]["name"] not in but
+            if is_kind and is_other and self.cluster.can_start(job):
+                return job
+        return None
 
     def until_ready(self, name: str = "people") -> Manifest:
         """The table, once it is Ready for its newest spec."""

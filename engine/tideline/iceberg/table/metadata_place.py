@@ -32,6 +32,8 @@ from tideline.trust.named_places import (
 )
 
 _FOLDER = "/metadata/"
+_LENT = ("s3",)
+"""Stores that a resource gives credentials for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,17 @@ class MetadataPlace:
 
     def opened(self, location: str) -> tuple[StoreLocation, ObjectStore]:
         """The store of a table's folder. Raises UnsupportedTableError for a folder of this machine
-        that configuration does not name, and for a location that no store has."""
+        that configuration does not name, for a location that no store has, and for a store that a
+        resource gives no credentials for."""
         try:
             place = StoreLocation.of(location, self.options)
         except ConfigError as error:
             message = "the catalog names a location that no store has"
             raise UnsupportedTableError(message, path=quoted(location)) from error
+        if place.kind.is_remote and place.scheme not in _LENT and not self.access.is_of_process:
+            # The environment's credentials would be used for whatever a resource's catalog says.
+            message = "the catalog names a store that only this process has credentials for"
+            raise UnsupportedTableError(message, path=quoted(location))
         if place.scheme == "file" and not self.access.allows_local:
             message = "the catalog names a folder of this machine, where no table is read"
             raise UnsupportedTableError(message, path=quoted(location))
