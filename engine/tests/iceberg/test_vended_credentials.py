@@ -197,6 +197,7 @@ def test_a_token_that_ends_is_asked_for_again(catalog: VendingCatalog, status: i
 
     found = open_catalog("lake", {"uri": catalog.url}, credentials={"credential": "a:b"})
     assert isinstance(found, BoundedRestCatalog)
+    found.vended_for(("shop", "orders"))
     catalog.fate = ending
     assert len(found.vended_for(("shop", "orders")).keys) == 1
     assert refused == []

@@ -230,5 +230,6 @@ def test_google_takes_the_file_of_gcloud(tmp_path: Path) -> None:
     file = tmp_path / ".config" / "gcloud" / "application_default_credentials.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"type": "authorized_user", "refresh_token": "a-refresh-token"}))
-    assert gcs_identity.client_credentials() == {"application_credentials": str(file)}
+    expected = {"application_credentials": str(file), "skip_signature": False}
+    assert gcs_identity.client_credentials() == expected
     assert "a-refresh-token" not in masked("says a-refresh-token")

@@ -187,7 +187,15 @@ def test_a_region_names_no_server_but_one_of_aws(region: str) -> None:
     assert StoreLocation.of("s3://bucket/table", options).server() == "https://store.test"
 
 
-@pytest.mark.parametrize("bucket", ["evil.test?", "evil.test#", "evil.test:9000", "a\\b", ".b"])
+@pytest.mark.parametrize("bucket", ["evil.test?", "evil.test#", "a\\b"])
+@pytest.mark.parametrize("path_style", ["true", "false"])
+def test_a_bucket_is_a_part_of_a_url(bucket: str, path_style: str) -> None:
+    options = {"endpoint": "https://store.test", "path_style": path_style}
+    with pytest.raises(ConfigError, match="write s3://name/path"):
+        StoreLocation.of(f"s3://{bucket}/table", options)
+
+
+@pytest.mark.parametrize("bucket", ["evil.test:9000", ".b"])
 def test_a_bucket_in_the_name_of_a_host_names_no_other_server(bucket: str) -> None:
     options = {"endpoint": "https://store.test", "path_style": "false"}
     with pytest.raises(ConfigError, match="the bucket cannot be a part of a host name"):
