@@ -19,6 +19,7 @@ from tideline.errors import CorruptTableError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.execute_operation import execute_operation
+from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import CatalogEntry, CreateTable, Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources import iceberg_checkpoints as checkpoints_in_iceberg
@@ -318,6 +319,30 @@ def test_a_table_in_a_catalog(tmp_path: Path) -> None:
     assert feed.run().rows_inserted == 1
     found = catalog.load_table("db.feed").scan().to_arrow()["id"].to_pylist()
     assert sorted(found) == [1, 1, 2, 2, 3]
+
+
+def test_an_expiry_that_takes_the_parent_from_what_stays(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.catalog import load_catalog
+
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"{tmp_path}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("db")
+    entry = CatalogEntry("lake", "db.feed", tuple(sorted(properties.items())))
+    feed = IcebergFeed(tmp_path, replace(new_target(), location=Location(""), catalog=entry))
+    feed.land(rows(1, 2))
+    feed.run()
+    table = catalog.load_table("db.feed")
+    first = table.current_snapshot()
+    assert first is not None
+    table.append(table.scan(row_filter="id = 1").to_arrow())
+    table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    (left,) = catalog.load_table("db.feed").metadata.snapshots
+    assert left.parent_snapshot_id is None
+    assert feed.checkpoints()["landing"].generation == 1
+    feed.land(rows(3))
+    assert feed.run().rows_inserted == 1
+    assert feed.ids() == [1, 1, 2, 3]
 
 
 class History:
