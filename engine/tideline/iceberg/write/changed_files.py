@@ -130,7 +130,7 @@ def merged_rows(
 
 def given_batches(given: pa.Table) -> list[pa.RecordBatch]:
     """Given rows in pieces, none of them copied."""
-    return given.to_batches(max_chunksize=_BATCH_ROWS)
+    return list(given.to_batches(max_chunksize=_BATCH_ROWS))
 
 
 def chosen_rows(
