@@ -232,3 +232,15 @@ def test_rows_have_equal_numbers_where_they_are_equal() -> None:
     assert len(np.unique(row_codes(values, 5))) == 4
     assert row_codes([column.slice(2) for column in values], 3).tolist()[0] >= 0
     assert len(row_codes([], 0)) == len(row_codes([pa.array([], pa.list_(pa.int8()))], 0)) == 0
+
+
+def test_a_rewrite_whose_parents_pyiceberg_expired_has_all_rows(tmp_path: Path) -> None:
+    made, table = opened(tmp_path, keyed=True)
+    made.append(rows((1, 1.0, "a")))
+    made.append(rows((2, 2.0, "a")))
+    table.refresh().rewrite(options={"rewrite-all": "true"})
+    for snapshot in table.refresh().snapshots[:-1]:
+        made.refresh().maintenance.expire_snapshots().by_id(snapshot.snapshot_id).commit()
+    (left,) = table.refresh().snapshots
+    assert (left.operation, left.parent_snapshot_id) == ("replace", None)
+    assert sorted(table.changes(after=0).read_all()["id"].to_pylist()) == [1, 2]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
@@ -14,7 +19,13 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.iceberg.commit.replacement import AddedDelete, RewriteFiles
+from tideline.iceberg.commit.rewrite_files import commit_rewrite
+from tideline.iceberg.data.deletion_vector_writer import write_deletion_vectors
 from tideline.iceberg.scan.plan import plan_files
+from tideline.iceberg.table.file_system_table import FileSystemTable
+from tideline.iceberg.table.table_operations import Committed
+from tideline.iceberg.write.changed_files import chosen_rows
 from tideline.iceberg.write.held_rows import held_rows
 from tideline.iceberg_lake_table import IcebergLakeTable
 
@@ -195,3 +206,113 @@ def test_a_column_that_is_renamed_meanwhile_keeps_its_values() -> None:
     found = table.to_arrow(filter="id = 1").to_pylist()
     assert found == [{"id": 1, "new": "p1", "n": 5.0}]
     assert ids(table) == [*range(6)]
+
+
+@contextmanager
+def meanwhile(other: Callable[[], object]) -> Iterator[None]:
+    """Another writer is first, once."""
+    plain, waiting = FileSystemTable.commit, [other]
+
+    def commit(*given: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return plain(*given)
+
+    with patch.object(FileSystemTable, "commit", commit):
+        yield
+
+
+@pytest.mark.parametrize("is_divided", [True, False])
+def test_partitions_are_overwritten_by_the_spec_that_placed_the_rows(is_divided: bool) -> None:
+    columns = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    table = created(columns=columns, partition_by="a")
+    table.write([{"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 3, "b": 2}])
+
+    def other() -> None:
+        there = tideline.open_iceberg(table.uri)
+        with there.alter() as change:
+            change.drop_partition_field("a")
+            if is_divided:
+                change.add_partition_field("b")
+        there.write([{"a": 1, "b": 7}])
+
+    with meanwhile(other):
+        table.write([{"a": 1, "b": 100}], "overwrite_partitions")
+    found = sorted((row["a"], row["b"]) for row in table.to_arrow().to_pylist())
+    assert found == [(1, 100), (2, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("properties", [{}, MERGE], ids=["copy", "merge"])
+def test_partitions_of_the_two_zeros_are_two(version: int, properties: dict[str, str]) -> None:
+    table = created(partition_by="n", format_version=version, properties=properties)
+    for numbers in ((1, 2, 3, 4), (5, 6)):
+        zeros = [{"id": number, "n": -0.0 if number % 2 else 0.0} for number in numbers]
+        table.write([*zeros, {"id": -numbers[0], "n": math.nan}])
+    table.delete("id in (1, 2, -1)")
+    assert ids(table) == [-5, 3, 4, 5, 6]
+    table.write([{"id": 4, "n": 0.0}, {"id": 7, "n": 0.0}], "upsert", key="id")
+    assert ids(table) == [-5, 3, 4, 5, 6, 7]
+    table.write([{"id": 8, "n": 0.0}], "overwrite_partitions")
+    assert ids(table) == [-5, 3, 5, 8]
+
+
+def test_a_delete_by_key_is_given_all_of_the_key() -> None:
+    table = created(3, format_version=3)
+    table.alter().add_column("region", "string", default="eu").commit()
+    with pytest.raises(InvalidDataError, match="lack a column of the key"):
+        table.write([{"id": 1}], "delete", key="id, region")
+    assert ids(table) == [0, 1, 2]
+
+
+def test_a_table_that_becomes_version_3_meanwhile_gets_a_vector() -> None:
+    table = created(6, properties=MERGE)
+    other = tideline.open_iceberg(table.uri)
+    with meanwhile(lambda: other.alter().upgrade(3).commit()):
+        table.delete("id = 2")
+    assert ids(table) == [0, 1, 3, 4, 5]
+    assert table.current_snapshot is not None
+    assert table.current_snapshot.summary["added-dvs"] == "1"
+
+
+def test_a_vector_that_a_rewrite_makes_meanwhile_is_a_conflict() -> None:
+    table = created(properties=MERGE)
+    for first in (0, 10):
+        table.write(given(range(first, first + 10)))
+    table.delete("id in (1, 11)")
+    table.alter().upgrade(3).commit()
+
+    def other() -> None:
+        there = tideline.open_iceberg(table.uri).table
+        tasks = list(plan_files(there.io, there.metadata, there.metadata.snapshot()))
+        (shared,) = {file.file_path: file for task in tasks for file in task.deletes}.values()
+        deleted = [(task.data_file, np.array([1])) for task in tasks]
+        vectors = write_deletion_vectors(there.io, there.metadata, deleted)
+        head = there.metadata.current_snapshot_id
+        assert head is not None
+        rewrite = RewriteFiles(
+            head, removed_deletes=(shared,), added_deletes=tuple(map(AddedDelete, vectors))
+        )
+        assert isinstance(commit_rewrite(there.operations, rewrite), Committed)
+
+    with meanwhile(other):
+        table.delete("id = 2")
+    assert ids(table) == [0, *range(3, 11), *range(12, 20)]
+
+
+@pytest.mark.parametrize("properties", [{}, MERGE], ids=["copy", "merge"])
+def test_given_rows_in_many_pieces_replace_others(properties: dict[str, str]) -> None:
+    table = created(10, format_version=3, properties=properties)
+    pieces = [pa.Table.from_pylist(given([n, n + 20], 1.0), COLUMNS) for n in (7, 3, 9, 3)]
+    report = table.write(pa.concat_tables(pieces), "upsert", key="id")
+    assert (report.rows_updated, report.rows_inserted) == (3, 3)
+    assert ids(table) == [*range(10), 23, 27, 29]
+    assert ids(table, filter="n = 1") == [3, 7, 9, 23, 27, 29]
+
+
+def test_of_given_rows_only_the_chosen_ones_are_copied() -> None:
+    batches = [pa.record_batch({"id": range(n, n + 4)}) for n in (0, 4, 8)]
+    numbers = np.array([1, 3, 8, 9, 10, 11])
+    found = list(chosen_rows(batches, numbers, None, has_lineage=False))
+    assert [batch.column("id").to_pylist() for batch in found] == [[1, 3], [8, 9, 10, 11]]
+    assert found[1] is batches[2]

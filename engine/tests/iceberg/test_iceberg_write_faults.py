@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -248,3 +249,20 @@ def test_a_writer_that_is_never_first_says_so_and_leaves_no_file() -> None:
     with pytest.raises(ConflictError, match="other writers were always first"):
         slower.delete("id >= 0")
     assert stored(slower) == set(opened(uri).files()["file"].to_pylist())
+
+
+def test_a_commit_that_a_short_log_has_no_more_is_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uri = prepared(2, **{"write.metadata.previous-versions-max": "1"})
+    plain = FileSystemTable._is_followed_up
+
+    def late(*given: Any) -> bool:
+        monkeypatch.setattr(FileSystemTable, "_is_followed_up", plain)
+        for number in (6, 7):
+            opened(uri).write(rows([number]))
+        return plain(*given)
+
+    monkeypatch.setattr(FileSystemTable, "_is_followed_up", late)
+    opened(uri).write(rows([8]), options={"commit.retry.num-retries": "0"})
+    assert sorted(opened(uri).to_arrow(["id"])["id"].to_pylist()) == [*BEFORE, 6, 7, 8]

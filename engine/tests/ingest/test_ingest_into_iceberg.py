@@ -19,7 +19,14 @@ from tideline.errors import CorruptTableError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.operation.operation import CatalogEntry, CreateTable, Operation
+from tideline.ingest.execute.ingest_table import TakenRange
+from tideline.ingest.location import Location
+from tideline.ingest.operation.operation import (
+    CatalogEntry,
+    CreateTable,
+    IngestRange,
+    Operation,
+)
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources import iceberg_checkpoints as checkpoints_in_iceberg
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, LostReply, SimulatedCrash
@@ -72,6 +79,33 @@ def test_columns_that_files_bring_are_added_and_widened(feed: IcebergFeed) -> No
         (1, {"zip": 1, "town": None}, None),
         (None, {"zip": 2, "town": "x"}, ["a"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("brought", "found"),
+    [
+        ({"place": {"ZIP": 2}}, {"place": {"zip": 2}}),
+        ({"place": {"zip": 2, "town": None}}, {"place": {"zip": 2}}),
+        ({"place": {"town": None}}, {"place": {"zip": None}}),
+        ({"Stops": [{"At": 2, "b": None}, None]}, {"stops": [{"at": 2}, None]}),
+        ({"more": {"a": 1, "b": None}}, {"more": {"a": 1}}),
+    ],
+)
+def test_parts_of_columns_are_found_as_columns_are(
+    feed: IcebergFeed, brought: dict[str, Any], found: dict[str, Any]
+) -> None:
+    feed.land(rows(1, place={"zip": 1}, stops=[{"at": 1}]))
+    feed.run()
+    work = feed.plan().work
+    assert isinstance(work, IngestRange)
+    before = feed.checkpoints()
+    checkpoint = replace(before["landing"], generation=2)
+    taken = TakenRange("second", work, ("00002",), checkpoint, before)
+    given = [*rows(2, **brought), *rows(3)]
+    feed.opened().write(pa.Table.from_pylist(given), taken)
+    (row,) = feed.lake().to_arrow(filter="id = 2").to_pylist()
+    assert {name: row[name] for name in found} == found
+    assert feed.ids() == [1, 2, 3]
 
 
 def test_a_declared_table_is_created_with_its_columns(tmp_path: Path) -> None:
@@ -318,6 +352,30 @@ def test_a_table_in_a_catalog(tmp_path: Path) -> None:
     assert feed.run().rows_inserted == 1
     found = catalog.load_table("db.feed").scan().to_arrow()["id"].to_pylist()
     assert sorted(found) == [1, 1, 2, 2, 3]
+
+
+def test_an_expiry_that_takes_the_parent_from_what_stays(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.catalog import load_catalog
+
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"{tmp_path}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("db")
+    entry = CatalogEntry("lake", "db.feed", tuple(sorted(properties.items())))
+    feed = IcebergFeed(tmp_path, replace(new_target(), location=Location(""), catalog=entry))
+    feed.land(rows(1, 2))
+    feed.run()
+    table = catalog.load_table("db.feed")
+    first = table.current_snapshot()
+    assert first is not None
+    table.append(table.scan(row_filter="id = 1").to_arrow())
+    table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    (left,) = catalog.load_table("db.feed").metadata.snapshots
+    assert left.parent_snapshot_id is None
+    assert feed.checkpoints()["landing"].generation == 1
+    feed.land(rows(3))
+    assert feed.run().rows_inserted == 1
+    assert feed.ids() == [1, 1, 2, 3]
 
 
 class History:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.partition_spec import told_apart
 
 FileKey: TypeAlias = tuple[str, int | None]
 PartitionKey: TypeAlias = tuple[int, tuple[Any, ...]]
@@ -19,8 +20,5 @@ def file_key(file: DataFile) -> FileKey:
 
 
 def partition_key(file: DataFile) -> PartitionKey:
-    """The spec and the partition, such that equal partitions are equal keys: NaN as well."""
-    values = file.partition
-    if any(value != value for value in values):
-        values = tuple("NaN" if value != value else value for value in values)
-    return file.spec_id, values
+    """The spec and the partition, such that equal partitions are equal keys."""
+    return file.spec_id, told_apart(file.partition)

@@ -7,7 +7,8 @@ Each snapshot since the one that the change read is looked at, in the manifests 
 3. No rows may have come that the change would have selected, had they been there: with the same
    keys, or matching its condition. Writers that want `snapshot` isolation leave these alone.
 
-Snapshots of operation `replace` add and delete no rows. Where the chain of snapshots is broken
+Snapshots of operation `replace` add and delete no rows; a deletion vector that one of them adds is
+a conflict as any other, because a data file has one at most. Where the chain of snapshots is broken
 nothing can be said, and the change is made again.
 """
 
@@ -63,13 +64,11 @@ def find_row_conflict(
             if entry.status is EntryStatus.DELETED:
                 if content is ManifestContent.DATA and file.file_path in paths:
                     return f"snapshot {snapshot.snapshot_id} removed {file.file_path}"
-            elif not moves_rows:
-                continue
             elif content is ManifestContent.DELETES:
-                path = targets.hit_by(file)
+                path = targets.hit_by(file) if moves_rows or file.is_deletion_vector else None
                 if path is not None:
                     return f"snapshot {snapshot.snapshot_id} deletes rows of {path}"
-            elif not state.ignores_new and state.may_select(file):
+            elif moves_rows and not state.ignores_new and state.may_select(file):
                 return f"snapshot {snapshot.snapshot_id} added rows in {file.file_path}"
     return None
 

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
@@ -129,7 +130,7 @@ def struct_array(
     """Other children under the nulls of a struct column."""
     mask = outline.is_null() if outline.null_count else None
     if not children:
-        validity = None if mask is None else mask.invert().buffers()[1]
+        validity = None if mask is None else pc.invert(mask).buffers()[1]
         return pa.Array.from_buffers(wanted, len(outline), [validity], children=[])
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import as_internal
 from tideline.iceberg.data.nested_column import ColumnPath
+from tideline.iceberg.data.row_values import comparable_values
 from tideline.iceberg.data.transforms import transformed
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
@@ -38,7 +39,7 @@ class PartitionSplitter:
         columns = self.columns(rows)
         codes = np.zeros(rows.num_rows, dtype=np.int64)
         for column in columns:
-            encoded = column.dictionary_encode(null_encoding="encode")
+            encoded = comparable_values(column).dictionary_encode(null_encoding="encode")
             pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
             codes = np.unique(pairs, return_inverse=True)[1]
         count = int(codes.max()) + 1 if len(codes) else 0

@@ -21,7 +21,7 @@ from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations
-from tideline.iceberg.metadata.partition_spec import PartitionSpec
+from tideline.iceberg.metadata.partition_spec import PartitionSpec, told_apart
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.table.file_io import FileIO
 
@@ -79,6 +79,7 @@ class _PartitionedWriter:
         self._output = output
         self._begun = 0
         self._open: OrderedDict[tuple[Any, ...], DataFileWriter] = OrderedDict()
+        self._partitions: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._finished: list[DataFile] = []
         is_known = output.partition is not None
         self._splitter = None if is_known else PartitionSplitter(output.spec, output.schema)
@@ -95,13 +96,14 @@ class _PartitionedWriter:
     def copy(self, copied: CopiedRowGroup) -> None:
         partition = self._output.partition
         assert partition is not None, "rows that are copied are of a known partition"
-        current = self._open.get(partition)
+        key = told_apart(partition)
+        current = self._open.get(key)
         room_bytes = self._output.size_bytes_max - copied.size_bytes
         if current is not None and current.size_bytes > room_bytes:
-            self._finish(partition)
-        if partition not in self._open:
-            self._open[partition] = self._begin(partition)
-        self._open[partition].copy(copied)
+            self._finish(key)
+        if key not in self._open:
+            self._open[key] = self._begin(partition)
+        self._open[key].copy(copied)
 
     def finish(self) -> tuple[DataFile, ...]:
         while self._open:
@@ -121,16 +123,18 @@ class _PartitionedWriter:
             yield self._output.partition, batch
 
     def _append(self, partition: tuple[Any, ...], rows: pa.RecordBatch) -> None:
-        if partition not in self._open:
-            self._open[partition] = self._begin(partition)
-        self._open.move_to_end(partition)
-        writer = self._open[partition]
+        key = told_apart(partition)
+        if key not in self._open:
+            self._open[key] = self._begin(partition)
+        self._open.move_to_end(key)
+        writer = self._open[key]
         writer.write(rows)
         if writer.size_bytes >= self._output.size_bytes_max:
-            self._finish(partition)
+            self._finish(key)
 
     def _begin(self, partition: tuple[Any, ...]) -> DataFileWriter:
         output = self._output
+        self._partitions[told_apart(partition)] = partition
         self._begun += 1
         name = f"{output.name_prefix}-{self._begun:05d}.parquet"
         return DataFileWriter(
@@ -141,11 +145,11 @@ class _PartitionedWriter:
             size_bytes_max=output.size_bytes_max,
         )
 
-    def _finish(self, partition: tuple[Any, ...]) -> None:
-        writer = self._open[partition]
+    def _finish(self, key: tuple[Any, ...]) -> None:
+        writer, partition = self._open[key], self._partitions[key]
         spec_id = self._output.spec.spec_id
         self._finished.append(writer.finish(spec_id=spec_id, partition=partition))
-        del self._open[partition]
+        del self._open[key], self._partitions[key]
 
     def _shed(self) -> None:
         """Keep memory and open files within bounds."""

@@ -78,7 +78,7 @@ class RowValues:
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> RowValues:
         """Of rows with a column per field."""
-        comparable = [_comparable(column) for column in columns]
+        comparable = [comparable_values(column) for column in columns]
         values = tuple(DistinctValues.of(column) for column in comparable)
         folds: list[Codes] = []
         codes = values[0].places(comparable[0])
@@ -98,9 +98,9 @@ class RowValues:
 
     def numbers(self, columns: Sequence[pa.Array]) -> Codes:
         """The number that each row has here, ABSENT for one that equals none."""
-        codes = self.values[0].places(_comparable(columns[0]))
+        codes = self.values[0].places(comparable_values(columns[0]))
         for column, distinct, fold in zip(columns[1:], self.values[1:], self.folds, strict=True):
-            further = distinct.places(_comparable(column))
+            further = distinct.places(comparable_values(column))
             pairs = np.where(
                 (codes == ABSENT) | (further == ABSENT), ABSENT, codes * len(distinct) + further
             )
@@ -126,7 +126,7 @@ def _as_numbers(column: pa.Array) -> Codes | None:
     return numbers
 
 
-def _comparable(column: pa.Array) -> pa.Array:
+def comparable_values(column: pa.Array) -> pa.Array:
     """Values whose equality is Iceberg's: floats become their bits, with one NaN."""
     if not types.is_floating(column.type):
         return column

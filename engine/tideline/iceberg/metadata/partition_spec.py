@@ -8,6 +8,7 @@ and for the results of `bucket`, `year`, `month`, `day` and `hour`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -170,3 +171,15 @@ def parse_partition_fields(values: Any) -> tuple[PartitionField, ...]:
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CorruptTableError(f"a partition field lacks {error}", value=values) from error
+
+
+def told_apart(partition: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A partition such that equal partitions are equal: those of NaN are one, as in Iceberg's
+    comparators, and those of the two zeros are two."""
+    if not any(type(value) is float for value in partition):
+        return partition
+    return tuple(_told_apart(value) if type(value) is float else value for value in partition)
+
+
+def _told_apart(value: float) -> Any:
+    return "NaN" if value != value else (value, math.copysign(1.0, value))

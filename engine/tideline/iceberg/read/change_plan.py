@@ -74,7 +74,13 @@ class ChangeRange:
                 f"{line[0].snapshot_id}"
             )
             raise ConfigError(message, table=metadata.location, value=after)
-        steps = [item for item in line[at:] if item.operation != _REWRITES]
+        # One without a parent brought all that it lists: what it rewrote may have expired, and
+        # PyIceberg then takes the parent from it.
+        steps = [
+            item
+            for item in line[at:]
+            if item.operation != _REWRITES or item.parent_snapshot_id is None
+        ]
         return cls(choice.metadata, tuple(steps), 0 if end is None else end.snapshot_id)
 
     def parent(self, snapshot: Snapshot) -> Snapshot | None:

@@ -156,7 +156,7 @@ class FileSystemTable:
             return outcome
         loaded = Loaded(changed, f"{changed.location}/{path}", version)
         with suppress(StorageUnavailableError):
-            if not self._is_followed_up(loaded, path):
+            if not self._is_followed_up(loaded, path, base):
                 return Conflicted(f"version {version} was published and removed before")
         if changed.properties.get("write.metadata.delete-after-commit.enabled") == "true":
             dropped = dropped_from_log(changed, base.metadata)
@@ -178,7 +178,7 @@ class FileSystemTable:
         reason = f"{path} may have been published: {failure}"
         return Unknown(reason, arguments=self.arguments)
 
-    def _is_followed_up(self, loaded: Loaded, path: str) -> bool:
+    def _is_followed_up(self, loaded: Loaded, path: str, base: Loaded) -> bool:
         """Whether our version is the newest or one that the newest is based on; hints at it."""
         newest, found = self._newest()
         if newest == loaded.version and found.path == path:
@@ -186,8 +186,14 @@ class FileSystemTable:
                 self._store.put(HINT_PATH, str(newest).encode())
             return True
         if newest != loaded.version:
-            log = self._read().metadata.metadata_log
-            if any(entry.metadata_file == loaded.metadata_location for entry in log):
+            now = self._read().metadata
+            if any(entry.metadata_file == loaded.metadata_location for entry in now.metadata_log):
+                return True
+            # The log may be shorter than what others committed on top of it since.
+            own = {snapshot.snapshot_id for snapshot in loaded.metadata.snapshots} - {
+                snapshot.snapshot_id for snapshot in base.metadata.snapshots
+            }
+            if any(now.snapshot(number) is not None for number in own):
                 return True
         DeleteScope(self._store, "taking back a metadata file").remove(path)
         return False

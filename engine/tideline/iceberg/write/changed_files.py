@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.write.keyed_rows import GivenKeys
-from tideline.iceberg.write.row_selection import RowSelection
+from tideline.iceberg.write.row_selection import RowNumbers, RowSelection
 
 _BATCH_ROWS = 65_536
 _LOOKED_UP_BYTES = 32 * 1024 * 1024
@@ -107,6 +108,7 @@ def merged_rows(
     the other given rows; `counted` is called with the number that replaced some. Raises as
     `changed_files` does."""
     has_lineage = RowLayout.of(metadata).has_lineage
+    batches = given_batches(given)
     wanted = np.zeros(given.num_rows, np.bool_)
     wanted[keys.last] = True
     replaced = 0
@@ -120,23 +122,41 @@ def merged_rows(
         numbers, at = numbers[is_new], at[first[is_new]]
         wanted[numbers] = False
         replaced += len(numbers)
-        ids = rows.column(ROW_ID.name).take(pa.array(at)) if has_lineage else None
-        yield from with_lineage(given.take(pa.array(numbers)), ids, has_lineage=has_lineage)
+        stored = rows.column(ROW_ID.name).take(pa.array(at)) if has_lineage else None
+        yield from chosen_rows(batches, numbers, stored, has_lineage=has_lineage)
     counted(replaced)
-    rest = given if wanted.all() else given.filter(pa.array(wanted))
-    yield from with_lineage(rest, None, has_lineage=has_lineage)
+    yield from chosen_rows(batches, np.flatnonzero(wanted), None, has_lineage=has_lineage)
 
 
-def with_lineage(
-    rows: pa.Table, ids: pa.Array | None, *, has_lineage: bool
+def given_batches(given: pa.Table) -> list[pa.RecordBatch]:
+    """Given rows in pieces, none of them copied."""
+    return list(given.to_batches(max_chunksize=_BATCH_ROWS))
+
+
+def chosen_rows(
+    batches: Sequence[pa.RecordBatch],
+    numbers: RowNumbers,
+    ids: pa.Array | None,
+    *,
+    has_lineage: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Given rows as new files have them: with the ids of the rows that they replace."""
-    if has_lineage:
-        none = pa.nulls(rows.num_rows, pa.int64())
-        kinds = arrow_schema(LINEAGE_FIELDS)
-        rows = rows.append_column(kinds.field(ROW_ID.name), none if ids is None else ids)
-        rows = rows.append_column(kinds.field(LAST_UPDATED.name), none)
-    yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
+    """Given rows of ascending numbers as new files have them: with the ids of the rows that they
+    replace. Of the others nothing is copied: they may be more than fits in memory."""
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    cuts = np.searchsorted(numbers, starts).tolist()
+    kinds = arrow_schema(LINEAGE_FIELDS)
+    for batch, start, (low, high) in zip(batches, starts.tolist(), pairwise(cuts), strict=False):
+        if low == high:
+            continue
+        rows = batch
+        if high - low < batch.num_rows:
+            rows = batch.take(pa.array(numbers[low:high] - start))
+        if has_lineage:
+            none = pa.nulls(rows.num_rows, pa.int64())
+            own = none if ids is None else ids.slice(low, high - low)
+            rows = rows.append_column(kinds.field(ROW_ID.name), own)
+            rows = rows.append_column(kinds.field(LAST_UPDATED.name), none)
+        yield rows
 
 
 def _looked_at(

@@ -131,6 +131,10 @@ class _Attempts:
         head = branch_head(metadata, self.branch)
         read = self.change.read
         reason = None if read is None else find_row_conflict(self.io, metadata, head, read)
+        if metadata.format_version > 2 and not all(
+            added.file.is_deletion_vector for added in self.change.added_deletes
+        ):
+            reason = "the table became one of version 3, which takes no position delete files"
         if reason is not None:
             return Conflicted(reason)
         if self.manifests is None:

@@ -98,9 +98,10 @@ class RowsOfPartitions:
     row_filter: None = None
 
     @classmethod
-    def of(cls, files: Iterable[DataFile], metadata: TableMetadata) -> RowsOfPartitions:
-        """The partitions of new files, which are of the current spec."""
-        spec = metadata.spec(metadata.default_spec_id)
+    def of(
+        cls, files: Iterable[DataFile], spec: PartitionSpec, metadata: TableMetadata
+    ) -> RowsOfPartitions:
+        """The partitions of new files, which are of this spec."""
         kinds = spec.partition_type(metadata.schema()).fields
         partitions = {partition_key(file): file.partition for file in files}
         columns = [

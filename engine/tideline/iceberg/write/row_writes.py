@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.clock import Clock
-from tideline.errors import ConflictError
+from tideline.errors import ConflictError, InvalidDataError
 from tideline.iceberg.commit.row_conflicts import ReadState
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.row_lineage import ROW_ID, has_lineage
@@ -35,9 +35,10 @@ from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.changed_files import (
     ChangedFile,
     changed_files,
+    chosen_rows,
+    given_batches,
     kept_rows,
     merged_rows,
-    with_lineage,
 )
 from tideline.iceberg.write.fitted_rows import fitted_streams
 from tideline.iceberg.write.held_rows import held_rows
@@ -237,8 +238,8 @@ class _ByKey:
                 ids[numbers] = stored
         last = np.sort(self.keys.last)
         known = pa.array(ids[last], mask=ids[last] == ABSENT)
-        given = self.given.take(pa.array(last))
-        attempt.files.add(with_lineage(given, known, has_lineage=carries))
+        batches = given_batches(self.given)
+        attempt.files.add(chosen_rows(batches, last, known, has_lineage=carries))
         return int(is_replaced.sum())
 
 
@@ -248,7 +249,7 @@ def _replaced(
     files = () if added is None else tuple(added.written)
 
     def change(attempt: _Attempt) -> RowChange:
-        selection = _selection(attempt, files)
+        selection = _selection(attempt, added)
         attempt.look(selection)
         attempt.take_out(selection)
         counts = _deleted(attempt, inserted=sum(file.record_count for file in files))
@@ -292,13 +293,14 @@ def _until_first(
     raise ConflictError(message, table=table.metadata.location)
 
 
-def _selection(attempt: _Attempt, added: Sequence[DataFile]) -> RowSelection:
+def _selection(attempt: _Attempt, added: NewFiles | None) -> RowSelection:
     write, metadata = attempt.write, attempt.metadata
     if write.where is not None:
         return MatchingRows.of(write.where, metadata)
-    is_divided = not metadata.spec(metadata.default_spec_id).is_unpartitioned
-    if write.operation is IcebergOperation.OVERWRITE_PARTITIONS and is_divided:
-        return RowsOfPartitions.of(added, metadata)
+    by_partition = write.operation is IcebergOperation.OVERWRITE_PARTITIONS
+    # The table may have another spec by now: the rows were placed by this one.
+    if by_partition and added is not None and not added.spec.is_unpartitioned:
+        return RowsOfPartitions.of(added.written, added.spec, metadata)
     return AllRows()
 
 
@@ -307,9 +309,13 @@ def _deleted(attempt: _Attempt, inserted: int = 0) -> RowCounts:
 
 
 def _only(streams: Streams, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
-    """The streams with these of their columns."""
+    """The streams with these of their columns. Raises InvalidDataError where one lacks some: a
+    default is no key that was given."""
     for rows in streams:
         found = [name for name in rows.schema.names if name in names]
+        lacking = [name for name in names if name not in found]
+        if lacking:
+            raise InvalidDataError("rows lack a column of the key", value=", ".join(lacking))
         schema = pa.schema([rows.schema.field(name) for name in found])
         batches = (batch.select(found) for batch in rows)
         yield pa.RecordBatchReader.from_batches(schema, batches)

@@ -36,6 +36,7 @@ from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg
 from tideline.iceberg_writing import write_iceberg
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_table import TakenRange
+from tideline.ingest.execute.named_columns import as_named
 from tideline.ingest.execute.table_access import OPERATION_PROPERTY, open_declared_iceberg
 from tideline.ingest.operation.operation import CatalogEntry, IngestRange, Operation
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
@@ -141,9 +142,7 @@ class IcebergIngestTable:
         lake = made.lake
         assert lake is not None, "it was created"
         change = made._evolved(table.schema)
-        known = {name.casefold(): name for name in lake.schema.names}
-        kept = [name for name in table.column_names if name.casefold() in known]
-        table = table.select(kept).rename_columns([known[name.casefold()] for name in kept])
+        table = as_named(table, lake.schema)
         request = IcebergWrite(
             IcebergOperation.named(taken.work.write_operation, default=IcebergOperation.APPEND),
             progress=self._progress(taken),

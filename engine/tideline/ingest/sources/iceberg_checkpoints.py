@@ -41,7 +41,7 @@ def iceberg_checkpoints(metadata: TableMetadata) -> dict[str, Checkpoint]:
         name: _decoded(metadata, name, _whole(metadata, name, text, kept, made), made.snapshot_id)
         for name, (text, made) in said.items()
     }
-    if oldest.parent_snapshot_id is None:
+    if _is_first(oldest):
         return found
     for name, text in kept.items():
         if name not in found:
@@ -73,6 +73,22 @@ def summary_of(name: str, checkpoint: Checkpoint) -> dict[str, str]:
 def properties_of(name: str, checkpoint: Checkpoint) -> dict[str, str]:
     """The properties that are set with it."""
     return {carried_key(name): checkpoint.encode()}
+
+
+def _is_first(snapshot: Snapshot) -> bool:
+    """Whether the table had nothing before. That a snapshot has no parent does not say so:
+    PyIceberg takes it from what stays when the parent expires."""
+    if snapshot.parent_snapshot_id is not None:
+        return False
+    if snapshot.sequence_number == 1:
+        return True
+    summary = snapshot.summary
+    try:
+        return int(summary["total-data-files"]) + int(summary.get("deleted-data-files", 0)) == int(
+            summary.get("added-data-files", 0)
+        )
+    except (KeyError, ValueError):
+        return False
 
 
 def _checkpoints_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
