@@ -9,15 +9,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.iceberg_workbench import IcebergTableOfBench, Rewrite, both_sides, source_of
 from bench.measurement import Claim, close_report
 from bench.quiet import wait_for_quiet
-from bench.workbench import ROUNDS, ROUNDS_QUICK
+from bench.workbench import ROUNDS, ROUNDS_QUICK, bench_parser
 
 SORT_COLUMN = "customer"
 SMALL_FILES = (
@@ -50,11 +48,7 @@ def measure(rows: int, rounds: int) -> Sequence[Claim]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table, and write the JSON; the exit code of `close_report`."""
-    parser = argparse.ArgumentParser(description="Rewriting compared with Iceberg, on this machine")
-    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the small files")
-    parser.add_argument("--json", type=Path, help="also write every round to this file")
-    parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
+    parser = bench_parser("Rewriting compared with Iceberg, on this machine")
     chosen = parser.parse_args(arguments)
     load = wait_for_quiet(chosen.wait * 60)
     claims = measure(chosen.rows, ROUNDS_QUICK if chosen.quick else ROUNDS)

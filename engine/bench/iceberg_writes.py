@@ -12,7 +12,6 @@ PyIceberg's upsert takes minutes: it has one turn, and none to warm up.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from bench.iceberg_workbench import COLUMNS
 from bench.measurement import Claim, Series, close_report
 from bench.quiet import wait_for_quiet
 from bench.tideline_side import SPARK_SETTINGS
-from bench.workbench import ROUNDS, ROUNDS_QUICK, WARM_UP_ROUNDS
+from bench.workbench import ROUNDS, ROUNDS_QUICK, WARM_UP_ROUNDS, bench_parser
 from tideline.cache_directory import cache_directory
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.testing.peer_environment import prepare_iceberg_peer
@@ -130,18 +129,14 @@ def _pyiceberg(folder: Path, base: pa.Table, changes: pa.Table) -> float:
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a table, and write the JSON; the exit code of `close_report`."""
-    parser = argparse.ArgumentParser(description="Writes compared with Iceberg's, on this machine")
-    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
-    parser.add_argument("--json", type=Path, help="also write every round to this file")
-    parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
+    parser = bench_parser("Writes compared with Iceberg's, on this machine")
     parser.add_argument("--without-pyiceberg", action="store_true", help="whose upsert takes long")
     chosen = parser.parse_args(arguments)
     load = wait_for_quiet(chosen.wait * 60)

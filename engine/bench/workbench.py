@@ -90,16 +90,21 @@ def open_workbench(*, rows: int, rounds: int) -> Iterator[Workbench]:
 
 def run(measures: Sequence[Measure]) -> int:
     """Measure, print a table, and write the JSON; the exit code of `close_report`."""
-    parser = argparse.ArgumentParser(description="Tideline compared with Hudi, on this machine")
-    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
-    parser.add_argument("--json", type=Path, help="also write every round to this file")
-    parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
-    arguments = parser.parse_args()
+    arguments = bench_parser("Tideline compared with Hudi, on this machine").parse_args()
     load = wait_for_quiet(arguments.wait * 60)
     rounds = ROUNDS_QUICK if arguments.quick else ROUNDS
     claims, limits = measure_all(measures, rows=arguments.rows, rounds=rounds)
     return close_report(claims, limits, load_at_start=load, json_path=arguments.json)
+
+
+def bench_parser(description: str) -> argparse.ArgumentParser:
+    """What every bench is told: how many rounds and rows, where to write, how long to wait."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")
+    parser.add_argument("--json", type=Path, help="also write every round to this file")
+    parser.add_argument("--wait", type=float, default=0, help="minutes to wait for a quiet machine")
+    return parser
 
 
 def measure_all(

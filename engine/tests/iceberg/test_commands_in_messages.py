@@ -51,7 +51,7 @@ def served() -> Iterator[ServedCatalog]:
 def answering(catalog: ServedCatalog, *, is_done: bool) -> Callable[[Received], Answer]:
     """Commits end with 500."""
 
-    def fate(request: Received) -> Answer:
+    def reply(request: Received) -> Answer:
         if request.kind != "commit":
             return catalog.honest(request)
         if is_done:
@@ -59,7 +59,7 @@ def answering(catalog: ServedCatalog, *, is_done: bool) -> Callable[[Received], 
             catalog.rename(NAME, "shop.away")  # nobody can look whether it was done
         return refusal(500, "Broken")
 
-    return fate
+    return reply
 
 
 def command_in(message: str) -> list[str]:
@@ -84,11 +84,11 @@ def test_the_command_that_shows_an_unknown_outcome_works(
         if is_configured:
             named = "lake"
             monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", served.url)
-        served.fate = answering(served, is_done=False)
+        served.reply = answering(served, is_done=False)
         said = fails(
             capsys, UnknownOutcomeError.exit_code, verb, NAME, "--catalog", named, *VERBS[verb]
         )
-        served.fate = served.honest
+        served.reply = served.honest
         arguments = command_in(said)
         assert arguments[:5] == ["iceberg", "show", NAME, "--catalog", named]
         assert run(arguments) == 0
@@ -103,9 +103,9 @@ def test_the_command_that_shows_a_snapshot_that_was_made_works(
     served: ServedCatalog, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
-    served.fate = answering(served, is_done=True)
+    served.reply = answering(served, is_done=True)
     said = fails(capsys, 5, "rewrite-manifests", NAME, "--catalog", served.url)
-    served.fate = served.honest
+    served.reply = served.honest
     served.rename("shop.away", NAME)
     assert run(command_in(said)) == 0
     assert " is part of the table." in capsys.readouterr().out

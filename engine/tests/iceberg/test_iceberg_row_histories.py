@@ -16,7 +16,7 @@ COPY, MERGE = "copy-on-write", "merge-on-read"
     ("version", "mode"), [(1, COPY), (2, COPY), (2, MERGE), (3, COPY), (3, MERGE)]
 )
 def test_histories_of_writes_give_the_rows_of_a_model(version: int, mode: str, seed: int) -> None:
-    history = begun(version, mode, seed)
+    history = started(version, mode, seed)
     for _ in range(8):
         history.step()
 
@@ -25,12 +25,12 @@ def test_histories_of_writes_give_the_rows_of_a_model(version: int, mode: str, s
 @pytest.mark.parametrize("seed", range(4, 40))
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_long_histories_of_writes(version: int, seed: int) -> None:
-    history = begun(version, (COPY, MERGE)[seed // 2 % 2], seed)
+    history = started(version, (COPY, MERGE)[seed // 2 % 2], seed)
     for _ in range(25):
         history.step()
 
 
-def begun(version: int, mode: str, seed: int) -> RowHistory:
+def started(version: int, mode: str, seed: int) -> RowHistory:
     uri = f"memory://{uuid.uuid4().hex}/table"
     placement = seed % len(PLACEMENTS)
     return RowHistory(uri, version=version, mode=mode, placement=placement, seed=f"{mode} {seed}")

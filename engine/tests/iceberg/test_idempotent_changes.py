@@ -31,7 +31,7 @@ class RememberingCatalog(ServedCatalog):
         self.lifetime = lifetime
         self.faults: list[int] = []
         self.answers: dict[str, Answer] = {}
-        self.fate = self._meet
+        self.reply = self._meet
 
     def keys(self, kind: str = "commit") -> list[str | None]:
         """Those of requests, in their order."""
@@ -118,7 +118,7 @@ def test_a_change_is_not_sent_again_when_its_key_is_forgotten(catalog: Rememberi
 
 
 def test_a_server_that_never_says_leaves_it_unknown(catalog: RememberingCatalog) -> None:
-    catalog.fate = lambda request: (
+    catalog.reply = lambda request: (
         refusal(500, "ServerError") if request.kind == "commit" else catalog._meet(request)
     )
     assert isinstance(commit(table_of(catalog)), Unknown)
@@ -142,7 +142,7 @@ def test_an_answer_that_is_not_read_refuses_nothing(
             catalog.honest(request)
         return Answer().saying({"config": {"s3.secret-access-key": secret}})
 
-    catalog.fate = unread
+    catalog.reply = unread
     found = commit(table_of(catalog))
     if is_done:
         assert isinstance(found, Committed)

@@ -95,11 +95,11 @@ def test_a_branch_or_tag_that_moves_before_the_commit_is_expired_around(kind: st
 
         def moved(request: Received) -> Answer:
             if request.kind == "commit":
-                catalog.fate = catalog.honest
+                catalog.reply = catalog.honest
                 set_ref(model, "audit", SnapshotRef(oldest, kind))
             return catalog.honest(request)
 
-        catalog.fate = moved
+        catalog.reply = moved
         opened = open_catalog("lake", {"uri": catalog.url}, credentials={"token": TOKEN})
         operations = CatalogTable(opened, NAME, clock=FakeClock())
         run = execute_expire(operations, EVERYTHING, clock=FakeClock())

@@ -188,7 +188,7 @@ class Storm:
             self.append()
         for _ in range(self.chance.randint(2, 4)):
             self.delete()
-        self.catalog.fate = self.answered
+        self.catalog.reply = self.answered
 
     @property
     def catalog(self) -> ServedCatalog:
@@ -375,9 +375,9 @@ def publish_in(catalog: ServedCatalog, folder: Path, seed: int) -> Iterator[str]
 
     for number in range(5):
         newest = str(table.write(pa.table({"id": [number], "v": [number]})).instant)
-        catalog.fate, fates.in_doubt = fates.answered, 0
+        catalog.reply, fates.in_doubt = fates.answered, 0
         end = outcome_of(publish)
-        catalog.fate = catalog.honest
+        catalog.reply = catalog.honest
         before_late = published()
         fates.apply_late(1)
         yield end
@@ -444,7 +444,7 @@ def test_what_fails_after_a_commit_does_not_hide_it(verb: Verb) -> None:
         def busy_after_a_commit(request: Received) -> Answer:
             return refusal(429, "Busy") if catalog.applied else catalog.honest(request)
 
-        catalog.fate = busy_after_a_commit
+        catalog.reply = busy_after_a_commit
         end = outcome_of(partial(verb, operations))
         assert len(catalog.applied) == 1
         assert end == ("FailedAfterCommit" if verb is expire else "committed")

@@ -243,7 +243,7 @@ class DeletesLake:
         for at in range(4):
             self.table.delete({"a": [at], "b": [8 - at]})
         self.table.delete({"a": [7]}, names_file=True)
-        self.catalog.fate = self.answered
+        self.catalog.reply = self.answered
 
     def answered(self, request: Received) -> Answer:
         self.requests += request.kind in ("table", "commit")

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -30,7 +30,7 @@ from tideline.iceberg.table.vended_keys import SETTING
 from tideline.iceberg.table.vended_origin import OpenedOrigin
 from tideline.testing.hostile_catalog import Answer, Received
 from tideline.testing.minio_users import Right
-from tideline.testing.served_catalog import refusal
+from tideline.testing.served_catalog import refusal, without_prefixes
 from tideline.testing.vending_catalog import VendingCatalog
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def test_credentials_last_while_the_catalog_is_away(catalog: VendingCatalog) -> 
     table.write(rows(1))
     table.refresh()
     dataset = table.to_pyarrow_dataset()
-    catalog.fate = lambda _: Answer(lost=True)
+    catalog.reply = lambda _: Answer(lost=True)
     assert dataset.to_table().num_rows == 1
     time.sleep(LIFE_S + 0.5)
     with pytest.raises(StorageUnavailableError, match="not renewed") as caught:
@@ -198,7 +198,7 @@ def test_a_token_that_ends_is_asked_for_again(catalog: VendingCatalog, status: i
     found = open_catalog("lake", {"uri": catalog.url}, credentials={"credential": "a:b"})
     assert isinstance(found, BoundedRestCatalog)
     found.vended_for(("shop", "orders"))
-    catalog.fate = ending
+    catalog.reply = ending
     assert len(found.vended_for(("shop", "orders")).keys) == 1
     assert refused == []
     tokens = [asked for asked in catalog.received if asked.kind == "token"]
@@ -280,14 +280,7 @@ def test_plain_http_is_asked_for(catalog: VendingCatalog) -> None:
 
 
 def test_an_answer_of_another_form_shows_nothing(catalog: VendingCatalog) -> None:
-    def malformed(request: Any) -> Any:
-        answer = catalog.honest(request)
-        document = answer.document
-        for entry in document.get("storage-credentials", []):
-            del entry["prefix"]
-        return answer.saying(document)
-
-    catalog.fate = malformed
+    catalog.reply = lambda request: without_prefixes(catalog.honest(request))
     with pytest.raises(TidelineError, match="Field required") as caught:
         opened(catalog)
     assert_hidden(catalog, str(caught.value))

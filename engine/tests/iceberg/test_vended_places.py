@@ -28,7 +28,7 @@ from tideline.iceberg.table.vended_access import VendedAccess
 from tideline.iceberg.table.vended_keys import Vended
 from tideline.iceberg.table.vended_origin import OpenedOrigin
 from tideline.storage.remote.store import RemoteStore
-from tideline.testing.served_catalog import ServedCatalog
+from tideline.testing.served_catalog import ServedCatalog, without_prefixes
 
 NAME = "shop.orders"
 PLACE = "s3://lake/orders"
@@ -96,15 +96,8 @@ def test_renewed_keys_are_for_the_same_place(catalog: Elsewhere) -> None:
 
 
 def test_a_traceback_has_nothing_of_an_answer_that_is_not_read(catalog: Elsewhere) -> None:
-    def malformed(request: Received) -> Answer:
-        answer = catalog.honest(request)
-        document = answer.document
-        for entry in document.get("storage-credentials", []):
-            del entry["prefix"]
-        return answer.saying(document)
-
     table = CatalogTable(open_catalog("lake", {"uri": catalog.url}), NAME)
-    catalog.fate = malformed
+    catalog.reply = lambda request: without_prefixes(catalog.honest(request))
     with pytest.raises(StorageUnavailableError, match="Field required") as caught:
         table.load()
     shown = "".join(traceback.format_exception(caught.value))
@@ -121,7 +114,7 @@ def test_an_answer_does_not_say_how_requests_authenticate(
         return answer.saying({**answer.document, "config": {"token": "token-of-an-answer"}})
 
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__HEADER__AUTHORIZATION", "Basic own")
-    catalog.fate = with_token
+    catalog.reply = with_token
     table = CatalogTable(open_catalog("lake"), NAME)
     table.commit(table.load(), (), (SetProperties({"a": "b"}),))
     table.load()

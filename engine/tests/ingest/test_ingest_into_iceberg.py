@@ -333,14 +333,19 @@ def test_a_checkpoint_that_somebody_wrote_over_is_named(feed: IcebergFeed, text:
         feed.checkpoints()
 
 
-def test_a_table_in_a_catalog(tmp_path: Path) -> None:
+def sql_catalog(folder: Path) -> tuple[Any, CatalogEntry]:
+    """A catalog of PyIceberg's with a namespace, and the place of a feed's table in it."""
     pytest.importorskip("pyiceberg")
     from pyiceberg.catalog import load_catalog
 
-    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"{tmp_path}/w"}
+    properties = {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"{folder}/w"}
     catalog = load_catalog("lake", **properties)
     catalog.create_namespace("db")
-    entry = CatalogEntry("lake", "db.feed", tuple(sorted(properties.items())))
+    return catalog, CatalogEntry("lake", "db.feed", tuple(sorted(properties.items())))
+
+
+def test_a_table_in_a_catalog(tmp_path: Path) -> None:
+    catalog, entry = sql_catalog(tmp_path)
     target = replace(new_target(partition_by=("id",)), catalog=entry)
     feed = IcebergFeed(tmp_path, replace(target, location=replace(target.location, uri="")))
     feed.land(rows(1, 2))
@@ -355,13 +360,7 @@ def test_a_table_in_a_catalog(tmp_path: Path) -> None:
 
 
 def test_an_expiry_that_takes_the_parent_from_what_stays(tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
-    from pyiceberg.catalog import load_catalog
-
-    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"{tmp_path}/w"}
-    catalog = load_catalog("lake", **properties)
-    catalog.create_namespace("db")
-    entry = CatalogEntry("lake", "db.feed", tuple(sorted(properties.items())))
+    catalog, entry = sql_catalog(tmp_path)
     feed = IcebergFeed(tmp_path, replace(new_target(), location=Location(""), catalog=entry))
     feed.land(rows(1, 2))
     feed.run()

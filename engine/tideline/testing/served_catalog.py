@@ -2,7 +2,7 @@
 
     with ServedCatalog() as catalog:
         model = catalog.create("shop.orders")        # a table for writers that no request delays
-        catalog.fate = lambda request: ...           # what a request meets instead of its answer
+        catalog.reply = lambda request: ...           # what a request meets instead of its answer
 
 Requirements are checked and updates are applied by PyIceberg, as servers other than ours would.
 """
@@ -44,6 +44,14 @@ from tideline.testing.hostile_catalog import Answer, HostileCatalog, Received
 from tideline.testing.iceberg_model import IcebergModel
 
 
+def without_prefixes(answer: Answer) -> Answer:
+    """An answer that vends credentials of a form that no client reads."""
+    document = answer.document
+    for entry in document.get("storage-credentials", []):
+        del entry["prefix"]
+    return answer.saying(document)
+
+
 class ServedCatalog(HostileCatalog):
     """See the module. `tables` is the newest metadata of each table by its name; `applied` are the
     snapshots that each commit of a client left, with the table's UUID."""
@@ -52,7 +60,7 @@ class ServedCatalog(HostileCatalog):
         super().__init__("memory://nowhere/orders")
         self.tables: dict[str, Loaded] = {}
         self.applied: list[tuple[str, frozenset[int]]] = []
-        self.fate: Callable[[Received], Answer] = self.honest
+        self.reply: Callable[[Received], Answer] = self.honest
         self._lock = threading.RLock()
 
     def create(self, name: str, location: str | None = None) -> ServedModel:
@@ -73,7 +81,7 @@ class ServedCatalog(HostileCatalog):
     def answered(self, request: Received) -> Answer:
         with self._lock:
             self.received.append(request)
-            return self.fate(request)
+            return self.reply(request)
 
     def honest(self, request: Received) -> Answer:
         """The answer of a server that works."""

@@ -30,6 +30,7 @@ from tideline.iceberg.evolution.type_text import as_type
 from tideline.iceberg.metadata.field_type import (
     FieldType,
     NestedField,
+    identifies_rows,
     is_unknown,
     kind_word,
     parts_of,
@@ -310,7 +311,7 @@ class SetIdentifier:
 
 
 def _no_identifier(place: Place) -> str | None:
-    if parts_of(place.field.type) or str(place.field.type) in ("float", "double"):
+    if not identifies_rows(place.field.type):
         return f"it is of type {_text(place.field.type)}"
     if place.is_repeated:
         return "a row has many of it"

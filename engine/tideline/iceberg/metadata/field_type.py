@@ -217,6 +217,11 @@ def walk(fields: tuple[NestedField, ...], prefix: str = "") -> Iterator[tuple[st
         yield from walk(parts_of(field.type), f"{name}.")
 
 
+def identifies_rows(kind: FieldType) -> bool:
+    """Whether values of the type tell rows apart: two NaN, or the two zeros, may be one or not."""
+    return not parts_of(kind) and str(kind) not in ("float", "double")
+
+
 def is_unknown(kind: FieldType) -> bool:
     """Whether a column of this type has no values at all."""
     return isinstance(kind, Primitive) and kind.name == "unknown"

@@ -11,7 +11,6 @@ Writes that take rows out as well are in `row_writes`.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -28,11 +27,10 @@ from tideline.iceberg.write.publish import (
     of_table,
     publish,
 )
-from tideline.iceberg.write.row_change import RowChange, branch_head
+from tideline.iceberg.write.row_change import RowChange
 from tideline.iceberg.write.row_writes import delete_matching, overwrite_rows, write_by_key
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite, IcebergWritten, RowCounts
-from tideline.iceberg.write.write_settings import WriteSettings
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -72,13 +70,11 @@ def append_rows(
     if done is not None:
         return done
     metadata = table.metadata
-    settings = WriteSettings.of(metadata, write.options)
-    head = branch_head(metadata, write.branch)
-    files = NewFiles.of(table.io, metadata, settings, f"write-{uuid.uuid4()}", head)
+    files = NewFiles.of(table.io, metadata, write)
     with of_table(metadata.location), discarded_on_failure(files):
         files.add(fitted_streams(streams, files.layout.fields))
     change = RowChange(RowCounts(inserted=files.rows), tuple(files.written))
-    outcome = publish(table, write, change, (files,), settings, clock)
+    outcome = publish(table, write, change, (files,), files.settings, clock)
     if isinstance(outcome, Conflicted):
         message = f"not written, another writer was first: {outcome.reason}; write again"
         raise ConflictError(message, table=metadata.location)

@@ -23,15 +23,13 @@ from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.data.row_values import ABSENT, RowValues
 from tideline.iceberg.manifest.manifest_entry import DataFile, ManifestFile
-from tideline.iceberg.metadata.field_type import Decimal, Fixed, NestedField, Primitive
+from tideline.iceberg.metadata.field_type import NestedField, identifies_rows
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.pruning import FilePruning
 from tideline.iceberg.write.row_selection import RowNumbers
 
-NO_KEY = ("float", "double")
-"""Types that identify no row: two NaN, or two zeros, may be one or not."""
 _FEW_KEYS = 100
 
 
@@ -57,9 +55,7 @@ class TableKey:
             path, name = ColumnPath.find(schema.fields, number), schema.name_of(number)
             if path is None:
                 raise ConfigError("a field within a list or map is no key", value=name)
-            kind = path.type
-            is_key = isinstance(kind, Primitive | Decimal | Fixed)
-            if not is_key or (isinstance(kind, Primitive) and kind.name in NO_KEY):
+            if not identifies_rows(path.type):
                 raise ConfigError("a column of this type identifies no row", value=name)
             columns[path.column] = schema.fields[path.column]
         return cls(tuple(numbers), tuple(columns.values()))
@@ -93,7 +89,6 @@ class GivenKeys:
 
     key: TableKey
     rows: pa.RecordBatch
-    columns: list[pa.Array]
     values: RowValues
     last: RowNumbers
 
@@ -110,7 +105,7 @@ class GivenKeys:
         held = pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in parts.columns], schema=parts.schema
         )
-        return cls(key, held, columns, values, last)
+        return cls(key, held, values, last)
 
     def of_rows(self, rows: pa.RecordBatch) -> RowNumbers:
         """For each of a table's rows the number of the given row with its key, ABSENT without."""
@@ -185,13 +180,12 @@ def _range(keys: GivenKeys, schema: pa.Schema) -> RowFilter:
     """What all rows with such keys have in common."""
     found = RowFilter(pc.scalar(True), frozenset(), schema)
     for at, name in keys.key.whole_columns():
-        column, values = pc.field(name), keys.columns[at]
+        column, distinct = pc.field(name), keys.values.values[at].array
         try:
-            distinct = keys.values.values[at].array
             if len(distinct) <= _FEW_KEYS:
                 found = found.and_also(RowFilter.of(column.isin(distinct), schema))
                 continue
-            bounds = pc.min_max(values)
+            bounds = pc.min_max(distinct)
             within = (column >= bounds["min"]) & (column <= bounds["max"])
             found = found.and_also(RowFilter.of(within, schema))
         except (pa.ArrowException, ConfigError):

@@ -7,6 +7,7 @@ with a sort order are sorted some hundred megabytes at a time, so that each file
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,10 +25,11 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.snapshot import Snapshot
-from tideline.iceberg.metadata.sort_order import SortOrder
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.write.row_change import branch_head
+from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.iceberg.write.write_settings import WriteSettings
 
 _SORTED_BYTES = 256 * 1024 * 1024
@@ -39,13 +41,10 @@ class NewFiles:
     """The files that one write has made so far; without a commit they are of no use."""
 
     io: FileIO
-    layout: FileLayout
-    locations: DataLocations
-    spec: PartitionSpec
     metadata: TableMetadata
-    order: SortOrder
-    target_bytes: int
-    row_bytes: float
+    head: Snapshot | None
+    settings: WriteSettings
+    layout: FileLayout
     write_id: str
     written: list[DataFile] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -55,14 +54,14 @@ class NewFiles:
         cls,
         io: FileIO,
         metadata: TableMetadata,
-        settings: WriteSettings,
-        write_id: str,
-        head: Snapshot | None,
+        write: IcebergWrite,
         *,
         takes_stored: bool = False,
     ) -> NewFiles:
         """For a table as it is; `takes_stored`: rows of other files may come, with their lineage.
         Raises ConfigError, UnsupportedTableError, CorruptTableError."""
+        settings = WriteSettings.of(metadata, write.options)
+        head = branch_head(metadata, write.branch)
         schema, order = metadata.schema(), metadata.sort_order()
         carries = takes_stored and has_lineage(metadata)
         layout = FileLayout(
@@ -72,25 +71,20 @@ class NewFiles:
             metrics=MetricsConfig.of(settings.properties, schema, order),
             sort_order_id=order.order_id,
         )
-        spec = metadata.spec(metadata.default_spec_id)
-        return cls(
-            io,
-            layout,
-            DataLocations.of(metadata),
-            spec,
-            metadata,
-            order,
-            settings.target_bytes,
-            _row_bytes({} if head is None else head.summary),
-            write_id,
-        )
+        return cls(io, metadata, head, settings, layout, f"write-{uuid.uuid4()}")
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """What places the rows."""
+        return self.metadata.spec(self.metadata.default_spec_id)
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Write rows in the table's columns. Raises what reading and writing them raise."""
-        if not self.order.fields:
+        fields = self.metadata.sort_order().fields
+        if not fields:
             self._write(batches)
             return
-        order = RowOrder(self.order.fields).within(self.spec)
+        order = RowOrder(fields).within(self.spec)
         for rows in gathered(batches, _SORTED_BYTES):
             for part in order.sorted_parts(rows.to_batches(), self.metadata.schema()):
                 self._write(part)
@@ -114,10 +108,10 @@ class NewFiles:
             schema=self.metadata.schema(),
             spec=self.spec,
             partition=partition,
-            locations=self.locations,
+            locations=DataLocations.of(self.metadata),
             name_prefix=f"{next(self._numbers):05d}-{self.write_id}",
-            row_bytes=self.row_bytes,
-            size_bytes_max=self.target_bytes,
+            row_bytes=_row_bytes({} if self.head is None else self.head.summary),
+            size_bytes_max=self.settings.target_bytes,
         )
 
 

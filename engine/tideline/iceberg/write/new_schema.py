@@ -21,6 +21,7 @@ from tideline.iceberg.metadata.field_type import (
     NestedField,
     Primitive,
     StructType,
+    identifies_rows,
     kind_word,
 )
 from tideline.iceberg.metadata.schema import Schema
@@ -41,7 +42,6 @@ _WORDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (types.is_large_binary, "binary"),
     (types.is_binary_view, "binary"),
 )
-_NO_KEY = ("float", "double")
 _READERS_OWN = frozenset(
     {
         *("_file", "_pos", "_deleted", "_spec_id", "_partition"),
@@ -66,7 +66,7 @@ def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool)
         found = by_name.get(name)
         if found is None:
             raise ConfigError("the key names no column of the schema", value=name)
-        if not isinstance(found.type, Primitive | Decimal | Fixed) or str(found.type) in _NO_KEY:
+        if not identifies_rows(found.type):
             raise ConfigError(
                 f"a column of type {kind_word(found.type)} identifies no row", value=name
             )

@@ -13,7 +13,6 @@ away.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -23,14 +22,15 @@ import pyarrow as pa
 
 from tideline.clock import Clock
 from tideline.errors import ConflictError, InvalidDataError
+from tideline.iceberg.commit.file_identity import file_key
 from tideline.iceberg.commit.row_conflicts import ReadState
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.row_lineage import ROW_ID, has_lineage
 from tideline.iceberg.data.row_values import ABSENT
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.changed_files import (
     ChangedFile,
@@ -51,7 +51,7 @@ from tideline.iceberg.write.publish import (
     of_table,
     publish,
 )
-from tideline.iceberg.write.row_change import RowChange, branch_head
+from tideline.iceberg.write.row_change import RowChange
 from tideline.iceberg.write.row_selection import (
     AllRows,
     MatchingRows,
@@ -85,11 +85,9 @@ def overwrite_rows(
     if done is not None:
         return done
     metadata = table.metadata
-    settings = WriteSettings.of(metadata, write.options)
+    added = NewFiles.of(table.io, metadata, write)
     if write.where is not None:
         MatchingRows.of(write.where, metadata)
-    head = branch_head(metadata, write.branch)
-    added = NewFiles.of(table.io, metadata, settings, f"write-{uuid.uuid4()}", head)
     with of_table(metadata.location), discarded_on_failure(added):
         added.add(fitted_streams(streams, added.layout.fields))
     return _replaced(table, write, added, clock)
@@ -124,9 +122,6 @@ class _Attempt:
 
     table: IcebergTable
     write: IcebergWrite
-    metadata: TableMetadata
-    head: Snapshot | None
-    settings: WriteSettings
     files: NewFiles
     deletes: NewDeletes
     changed: list[ChangedFile] = field(default_factory=list)
@@ -134,13 +129,14 @@ class _Attempt:
     @classmethod
     def of(cls, table: IcebergTable, write: IcebergWrite) -> _Attempt:
         """On the table as it was read last."""
-        metadata = table.metadata
-        settings = WriteSettings.of(metadata, write.options)
-        head = branch_head(metadata, write.branch)
-        name = f"write-{uuid.uuid4()}"
-        files = NewFiles.of(table.io, metadata, settings, name, head, takes_stored=True)
-        deletes = NewDeletes(table.io, settings.applied(metadata))
-        return cls(table, write, metadata, head, settings, files, deletes)
+        files = NewFiles.of(table.io, table.metadata, write, takes_stored=True)
+        deletes = NewDeletes(table.io, files.settings.applied(table.metadata))
+        return cls(table, write, files, deletes)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The state of the table."""
+        return self.files.metadata
 
     @property
     def row_level(self) -> str:
@@ -149,13 +145,12 @@ class _Attempt:
 
     @property
     def merges_on_read(self) -> bool:
-        return self.settings.merges_on_read(self.row_level, self.metadata)
+        return self.files.settings.merges_on_read(self.row_level, self.metadata)
 
     def look(self, selection: RowSelection, *, keeps_rows: bool = False) -> None:
         """Find the files that have selected rows."""
-        found = changed_files(
-            self.table.io, self.metadata, self.head, selection, keeps_rows=keeps_rows
-        )
+        io, head = self.table.io, self.files.head
+        found = changed_files(io, self.metadata, head, selection, keeps_rows=keeps_rows)
         self.changed = list(found)
 
     def take_out(self, selection: RowSelection) -> None:
@@ -171,21 +166,20 @@ class _Attempt:
         """The change for the commit."""
         merges = self.merges_on_read
         gone = [file.task for file in self.changed if file.is_whole or not merges]
-        needless = {id(file): file for task in gone for file in own_deletes(task)}
-        if isinstance(selection, AllRows):
-            needless.update((id(file), file) for task in gone for file in task.deletes)
-        by_path = {(file.file_path, file.content_offset): file for file in needless.values()}
+        needless_of = own_deletes if not isinstance(selection, AllRows) else _all_deletes
+        needless = {file_key(file): file for task in gone for file in needless_of(task)}
+        head, settings = self.files.head, self.files.settings
         read = ReadState(
-            None if self.head is None else self.head.snapshot_id,
+            None if head is None else head.snapshot_id,
             tuple(file.task.data_file for file in self.changed),
             selection.pruning,
-            self.settings.ignores_new_rows(self.row_level),
+            settings.ignores_new_rows(self.row_level),
         )
         return RowChange(
             counts,
             (*added, *self.files.written),
             tuple(task.data_file for task in gone),
-            (*by_path.values(), *self.deletes.removed),
+            (*needless.values(), *self.deletes.removed),
             self.deletes.added,
             read,
         )
@@ -282,7 +276,7 @@ def _until_first(
                 files.discard()
             return done
         outcome = publish(
-            table, write, change, (*added, *own), attempt.settings, clock, may_repeat=own
+            table, write, change, (*added, *own), attempt.files.settings, clock, may_repeat=own
         )
         if isinstance(outcome, IcebergWritten):
             return outcome
@@ -302,6 +296,10 @@ def _selection(attempt: _Attempt, added: NewFiles | None) -> RowSelection:
     if by_partition and added is not None and not added.spec.is_unpartitioned:
         return RowsOfPartitions.of(added.written, added.spec, metadata)
     return AllRows()
+
+
+def _all_deletes(task: FileScanTask) -> tuple[DataFile, ...]:
+    return task.deletes
 
 
 def _deleted(attempt: _Attempt, inserted: int = 0) -> RowCounts:

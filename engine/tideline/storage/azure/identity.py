@@ -23,7 +23,7 @@ from urllib.parse import parse_qs
 
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
-from tideline.storage.remote.identity import check_implicit_identity
+from tideline.storage.remote.identity import check_implicit_identity, is_switched_on
 
 _TYPE = "AZURE_CREDENTIAL_TYPE"
 _NOBODY = "AZURE_SKIP_SIGNATURE"
@@ -31,7 +31,6 @@ _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE
 _SIGNATURES = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
 _CLIENT_SECRETS = ("AZURE_CLIENT_SECRET", "AZURE_STORAGE_CLIENT_SECRET")
 _TOKENS = ("AZURE_STORAGE_TOKEN",)
-_OFF = ("", "0", "false")
 _TYPES = {
     "access_key": _KEYS,
     "sas_token": _SIGNATURES,
@@ -61,10 +60,10 @@ def client_credentials() -> Mapping[str, Any]:
             raise ConfigError(f"{_TYPE} is one of {', '.join(_TYPES)}", value=wanted)
         return {"credential_type": wanted}
     for kind, names in _TYPES.items():
-        if kind == "azure_cli" and given(_NOBODY, "").lower() not in _OFF:
+        if kind == "azure_cli" and is_switched_on(_NOBODY):
             return {"skip_signature": True}
-        off = _OFF if kind == "azure_cli" else ("",)
-        if any(given(name, "").lower() not in off for name in names):
+        is_given = is_switched_on if kind == "azure_cli" else given
+        if any(map(is_given, names)):
             return {"credential_type": kind, "skip_signature": False}
     raise ConfigError(
         "no credentials for Azure in the environment: set AZURE_STORAGE_ACCOUNT_KEY or "

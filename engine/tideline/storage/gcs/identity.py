@@ -22,7 +22,7 @@ from typing import Any
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
 from tideline.storage.gcs.machine_token import MachineToken, machine_token_url
-from tideline.storage.remote.identity import check_implicit_identity
+from tideline.storage.remote.identity import check_implicit_identity, is_switched_on
 
 _KEY = "GOOGLE_SERVICE_ACCOUNT_KEY"
 _FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_APPLICATION_CREDENTIALS")
@@ -33,7 +33,6 @@ _SECRETS = ("private_key", "client_secret", "refresh_token")
 _UNSIGNED = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
 _SIGNED = {"skip_signature": False}
 """Left out, it would be read from the environment."""
-_OFF = ("", "0", "false")
 _TYPES = ("service_account", "authorized_user")
 
 
@@ -55,7 +54,7 @@ def client_credentials() -> Mapping[str, Any]:
         note_secrets([token])
         handed = {"token": token, "expires_at": None}
         return {"credential_provider": lambda: handed, **_SIGNED}
-    if given(_NOBODY, "").lower() not in _OFF:
+    if is_switched_on(_NOBODY):
         # With `skip_signature` a client asks for a token all the same when it writes.
         return {"service_account_key": _UNSIGNED}
     found = Path.home() / _OF_GCLOUD

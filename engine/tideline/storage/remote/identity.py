@@ -5,9 +5,17 @@ Which of the environment is a matter of each kind of store.
 
 from __future__ import annotations
 
+import os
+
 from tideline.errors import ConfigError
 
+_OFF = ("", "0", "false")
 _only_explicit = False
+
+
+def is_switched_on(name: str) -> bool:
+    """Whether a variable of the environment is set to anything but off."""
+    return os.environ.get(name, "").lower() not in _OFF
 
 
 class IdentityError(Exception):

@@ -263,7 +263,7 @@ class PostgresLook:
 
     @property
     def _reader(self) -> str:
-        """Who reads the slot, where that may be known."""
+        """The session that reads the slot, as far as that is known."""
         if self.is_shared:
             return in_turn(self.slot_name)
         return f"slot {self.slot_name} is being read: a slot is of one ingest"
