@@ -14,6 +14,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline_operator.api_objects import LAKE_STORES, Manifest
+from tideline_operator.controller import store_watch
 from tideline_operator.controller.controller_metrics import ControllerMetrics, ProcessMetrics
 from tideline_operator.controller.event_recorder import EventRecorder
 from tideline_operator.controller.object_cache import ObjectCache
@@ -89,6 +90,12 @@ class Operator:
         return str(
             ((found.get("status") or {}).get("buckets") or {}).get("lake", {}).get("outcome")
         )
+
+
+@pytest.fixture(autouse=True)
+def whole_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look has ended when `look` returns, however slow the machine is."""
+    monkeypatch.setattr(store_watch, "_QUICK_S", 60.0)
 
 
 @pytest.fixture
