@@ -23,6 +23,8 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
 REPORT := -o junit_family=xunit1 --junit-xml
 SCHEDULE := -p tideline.testing.suite_schedule
+# The suite starts hundreds of processes that import the packages: bytecode is kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ Start
 
