@@ -397,3 +397,19 @@ def test_on_a_terminal_it_asks(landing: Path, monkeypatch: pytest.MonkeyPatch) -
     assert types_of(spec["schema"])["id"] == "string"
     assert (spec["recordKey"], "ordering" in spec) == (["id", "n"], False)
     assert next(answers, None) is None
+
+
+def test_files_in_a_bucket_of_google_bring_the_store_they_are_in(
+    gcs_location: StoreLocation, tmp_path: Path
+) -> None:
+    options = dict(gcs_location.options)
+    folder = gcs_location.uri.removesuffix("/table")
+    StoreLocation.of(f"{folder}/landing", options).open().put("1.csv", b"id;name\n1;x\n")
+    file = tmp_path / "laketable.yaml"
+    given = ["--gcs-endpoint", options["gcs_endpoint"], "--allow-http", "-o", str(file)]
+    assert run(["init", f"{folder}/landing", *given]) == 0
+    table, store = yaml.safe_load_all(file.read_text("utf-8"))
+    assert table["spec"]["location"] == gcs_location.uri
+    assert table["spec"]["storeRef"] == store["metadata"]["name"]
+    assert store["spec"] == {"gcs": {"endpoint": options["gcs_endpoint"]}}
+    assert os.environ["GOOGLE_BEARER_TOKEN"] not in file.read_text("utf-8")

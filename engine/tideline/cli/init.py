@@ -86,8 +86,8 @@ def init_command(
 
     It reads some of the files, finds out how they are written, proposes types for their columns,
     and a record key and an ordering with what was counted. On a terminal it asks for these; nothing
-    but the file is written. COLUMNS are names separated by commas. For S3 a LakeStore is written as
-    well; credentials come from the environment.
+    but the file is written. COLUMNS are names separated by commas. For a store such as S3 a
+    LakeStore is written as well; credentials come from the environment.
     """
     folder = landing_location(folder_name, storage)
     output: Path = asked["output"]

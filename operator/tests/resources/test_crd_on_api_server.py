@@ -44,6 +44,7 @@ from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS, RESTRICTED
 from tideline_operator.testing.refused_postgres import POSTGRES_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec
+from tideline_operator.testing.refused_stores import CLOUD_STORES, MIXED_STORES
 from tideline_operator.testing.refused_topics import TOPIC_REFUSALS
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
@@ -213,7 +214,7 @@ def test_what_only_the_operator_can_check_is_accepted(
 @pytest.mark.parametrize(
     ("landing", "extra", "field", "words"),
     [
-        ("s3://lake/in", {}, "spec.ingest", "is in s3://: give the ingest's source or the table"),
+        ("s3://lake/in", {}, "spec.ingest", "such as s3://: give the ingest's source or"),
         ("table/in", {}, "spec.ingest", "overlap; keep them apart"),
         ("table/", {}, "spec.ingest", "overlap; keep them apart"),
         (".", {"location": "./table"}, "spec.ingest", "overlap; keep them apart"),
@@ -447,6 +448,9 @@ def test_short_names_and_the_category_are_known(api_server: ApiServer) -> None:
         ({"credentials": {}}, "spec.credentials.secretName: Required value"),
         ({"tls": {}}, "spec.tls.caSecretName: Required value"),
         ({"accessKey": "x"}, 'unknown field "spec.accessKey"'),
+        ({"gcs": {"endpoint": "lake"}}, "spec.gcs.endpoint in body should match"),
+        ({"azure": {"account": "Acct"}}, "spec.azure.account: "),
+        *((spec, f"spec.{field}: ") for spec, field in MIXED_STORES),
     ],
 )
 def test_a_wrong_store_is_refused(
@@ -455,6 +459,16 @@ def test_a_wrong_store_is_refused(
     answer = create(api_server, {**value_in(STORE), "spec": spec}, namespace)
     assert answer.status in (400, 422)
     assert field in answer.message
+
+
+@pytest.mark.parametrize("spec", CLOUD_STORES, ids=str)
+def test_a_store_of_another_cloud_is_accepted(
+    api_server: ApiServer, namespace: str, spec: Manifest
+) -> None:
+    # With the defaults of what is S3's alone, which the server fills in.
+    answer = create(api_server, {**value_in(STORE), "spec": spec}, namespace)
+    assert answer.status == 201, answer.message
+    assert answer.content["spec"]["region"] == "us-east-1"
 
 
 def test_a_definition_is_explained(api_server: ApiServer) -> None:

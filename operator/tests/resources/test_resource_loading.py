@@ -9,9 +9,11 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
+from tideline.storage.kinds import KINDS
 from tideline_operator.local.table_files import TableFiles
 from tideline_operator.resources.loading import load_resources
 from tideline_operator.resources.resolving import resolve_table
+from tideline_operator.resources.table_rules import REMOTE_SCHEMES
 
 TABLE = """
 apiVersion: tideline.dev/v1alpha1
@@ -34,6 +36,10 @@ spec:
   region: eu-1
   credentials: {secretName: minio-credentials}
 """
+CLOUD = STORE[: STORE.index("  endpoint")].replace("minio", "cloud")
+GCS, AZURE = f"{CLOUD}  gcs: {{}}\n", f"{CLOUD}  azure: {{}}\n"
+ACCOUNT = f"{CLOUD}  azure: {{account: acct, endpoint: 'https://azurite:1/acct'}}\n"
+OTHER_ACCOUNT = "abfss://lake@other.dfs.core.windows.net"
 
 
 def table(
@@ -111,9 +117,16 @@ def test_a_folder_gives_all_its_yaml_files_and_other_kinds_are_skipped(tmp_path:
             (table(location="s3://lake/t", landing="s3://lake/in", store="ceph"), STORE),
             "spec.location: there is no LakeStore 'ceph' in namespace default; existing ones: min",
         ),
-        ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: an s3:// location needs a"),
+        ((table(landing="s3://lake/in"),), "spec.ingest[0].source.path: a location in a store nee"),
         ((table(location="ftp://x/y"),), "spec.location: unknown storage scheme"),
-        ((table(location="az://lake/y"),), "spec.location: the location names no account of Azure"),
+        ((table(location="az://lake/y", landing="az://lake/in", store="cloud"), AZURE),
+         "spec.location: the location names no account of Azure"),
+        ((table(location="gs://lake/t", store="minio"), STORE), "spec.location: 'gs://lake/t' is "
+         "in Google Cloud Storage, LakeStore 'minio' is a store in S3: name one with spec.gcs"),
+        ((table(location="s3://lake/t", store="cloud"), AZURE),
+         "LakeStore 'cloud' is a store in Azure: name one without gcs and azure"),
+        ((table(location=f"{OTHER_ACCOUNT}/t", store="cloud"), ACCOUNT),
+         f"'{OTHER_ACCOUNT}/t' is in another account of Azure than LakeStore 'cloud'"),
         ((table().replace("v1alpha1", "v1"),), "apiVersion: 'tideline.dev/v1'; allowed: tideline."),
         ((table().replace("LakeTable", "LakeTabel"),), "kind: 'LakeTabel'; allowed: LakeTable, "
          "LakeCatalog, LakeSource, LakeStore, did you mean LakeTable?"),
@@ -132,14 +145,40 @@ def test_what_does_not_fit_together_is_refused_with_its_place(
     assert str(path) in message
 
 
-def test_pods_reach_no_other_cloud_yet(tmp_path: Path) -> None:
-    account = "abfss://lake@acct.dfs.core.windows.net"
-    for place in ("gs://lake", account):
-        path = write(tmp_path, table(location=f"{place}/t", landing=f"{place}/in"))
-        (found,) = load_resources([path]).tables
-        assert found.location.uri == f"{place}/t"
-        with pytest.raises(ConfigError, match=r"spec\.location: pods do not reach '.*/t' yet"):
-            resolve_table(found.resource, {}, ca_bundle=None)
+@pytest.mark.parametrize(
+    ("store", "place", "options"),
+    [
+        (GCS, "gs://lake/t", {}),
+        (
+            GCS.replace("{}", "{endpoint: 'http://gcs:4443/'}"),
+            "gs://lake/t",
+            {"gcs_endpoint": "http://gcs:4443", "allow_http": "true"},
+        ),
+        (
+            ACCOUNT,
+            "abfss://lake@acct.dfs.core.windows.net/t",
+            {"azure_account": "acct", "azure_endpoint": "https://azurite:1/acct"},
+        ),
+    ],
+)
+def test_stores_of_other_clouds_have_the_options_of_their_kind(
+    tmp_path: Path, store: str, place: str, options: dict[str, str]
+) -> None:
+    written = place.replace("abfss://lake@acct.dfs.core.windows.net", "az://lake")
+    text = table(location=written, landing=f"{written}-in", store="cloud")
+    (found,) = load_resources([write(tmp_path, text, store)], ca_bundle="/etc/ca.pem").tables
+    assert found.location.uri == place
+    assert dict(found.location.options) == {**options, "ca_bundle": "/etc/ca.pem"}
+    assert found.sources["landing"].places[0].uri == f"{place}-in"
+    with pytest.raises(ConfigError, match="the operator does not reach yet: use `tideline run`"):
+        resolve_table(found.resource, found.stores, ca_bundle=None)
+
+
+def test_rules_know_the_schemes_of_all_stores_at_servers() -> None:
+    kinds = [kind for kind in KINDS.values() if kind.is_remote]
+    assert (
+        tuple(scheme for kind in kinds for scheme in (kind.scheme, *kind.aliases)) == REMOTE_SCHEMES
+    )
 
 
 def emptied(text: str, source: str = "taken: Remove") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -29,7 +30,12 @@ from tideline_operator.resources.lake_table import (
     Publication,
     TableFormat,
 )
-from tideline_operator.resources.parsing import parse_resource, parse_stored, to_json_object
+from tideline_operator.resources.parsing import (
+    parse_object,
+    parse_resource,
+    parse_stored,
+    to_json_object,
+)
 from tideline_operator.resources.schedule import Cron, Duration, Timestamp
 from tideline_operator.resources.services import ServiceMode
 from tideline_operator.resources.sources.source import SourceFormat
@@ -50,6 +56,7 @@ from tideline_operator.testing.refused_indexes import INDEX_REFUSALS
 from tideline_operator.testing.refused_pod_templates import POD_REFUSALS
 from tideline_operator.testing.refused_postgres import POSTGRES_REFUSALS
 from tideline_operator.testing.refused_specs import REFUSALS, RefusedSpec, with_spec
+from tideline_operator.testing.refused_stores import CLOUD_STORES, MIXED_STORES
 from tideline_operator.testing.refused_topics import TOPIC_REFUSALS
 from tideline_operator.testing.resource_examples import (
     EVERYTHING,
@@ -172,6 +179,25 @@ def test_a_store_is_read() -> None:
     assert store.spec.endpoint == "http://minio.lake.svc:9000"
     assert store.spec.credentials is not None
     assert store.spec.credentials.secret_name == "minio-credentials"
+
+
+@pytest.mark.parametrize("spec", CLOUD_STORES, ids=str)
+def test_a_store_of_another_cloud_is_read(spec: Mapping[str, object]) -> None:
+    value = {"apiVersion": "tideline.dev/v1alpha1", "kind": "LakeStore",
+             "metadata": {"name": "cloud"}, "spec": spec}  # fmt: skip
+    store = parse_object(LakeStore, value)
+    assert store.spec.scheme == ("gs" if "gcs" in spec else "abfss")
+    assert parse_object(LakeStore, to_json_object(store)) == store
+
+
+@pytest.mark.parametrize(("spec", "field"), MIXED_STORES, ids=str)
+def test_what_is_of_one_kind_of_store_is_refused_beside_another(
+    spec: Mapping[str, object], field: str
+) -> None:
+    value = {"apiVersion": "tideline.dev/v1alpha1", "kind": "LakeStore",
+             "metadata": {"name": "cloud"}, "spec": spec}  # fmt: skip
+    with pytest.raises(ConfigError, match=rf"^spec\.{field}: "):
+        parse_object(LakeStore, value)
 
 
 @pytest.mark.parametrize(

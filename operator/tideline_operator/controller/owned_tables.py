@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.errors import ConfigError
+from tideline.storage.kinds import kind_of
 from tideline_operator.api_objects import (
     LAKE_CATALOGS,
     LAKE_SOURCES,
@@ -141,7 +142,8 @@ def place_of(spec: Mapping[str, Any]) -> Place:
         return "catalog", str(catalog.get("type")), server, str(catalog.get("table"))
     location = str(spec.get("location") or "").rstrip("/")
     scheme, separator, path = location.partition("://")
-    return "folder", f"s3://{path}" if separator and scheme == "s3a" else location
+    kind = kind_of(scheme) if separator else None
+    return "folder", location if kind is None else f"{kind.scheme}://{path}"
 
 
 def _age(table: Manifest) -> tuple[str, str]:

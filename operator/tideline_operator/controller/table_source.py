@@ -160,7 +160,9 @@ class TableSource:
             return Unresolved("LocationInvalid", error.message)
         remote = [place for place in resolved.claimed if place.uri]
         if not self._allows_local and not all(is_remote(at.uri) for at in remote):
-            message = "spec: pods only reach s3:// locations; name a LakeStore and s3://bucket/..."
+            message = (
+                "spec: pods only reach stores at servers; name a LakeStore and s3://bucket/..."
+            )
             return Unresolved("LocationInvalid", message)
         taken = claim(resolved)
         if taken is not None and not taken.is_foreign:

@@ -48,7 +48,7 @@ class LakeCatalogSpec:
         "The catalog that keeps the tables, instead of location.", default=None
     )
     store_ref: str | None = described(
-        "LakeStore with the connection to the tables' files; needed for s3:// locations.",
+        "LakeStore with the connection to the tables' files; needed for locations such as s3://.",
         default=None,
         length_max=63,
     )

@@ -150,7 +150,9 @@ class LakeSourceSpec:
         immutable=True,
     )
     store_ref: str | None = described(
-        "LakeStore with the connection; needed for s3:// locations.", default=None, length_max=63
+        "LakeStore with the connection; needed for locations such as s3://.",
+        default=None,
+        length_max=63,
     )
     set_aside: str | None = described(
         "Folder for rows that cannot be taken in, with onBadRow: Quarantine.",

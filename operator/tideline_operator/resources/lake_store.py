@@ -1,19 +1,35 @@
-"""LakeStore: a reusable connection to an S3 endpoint. Credentials are only ever named, not held."""
+"""LakeStore: a reusable connection to a store. Credentials are only ever named, not held.
+
+A store is one on S3, on Google Cloud Storage or on Azure, and has the fields of its kind.
+"""
 
 # ruff: noqa: RUF009 -- described() makes a dataclass field
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tideline_operator.resources.field import CelRule, described
+from tideline_operator.resources.field import CelRule, described, json_name
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.store_status import LakeStoreStatus
 from tideline_operator.resources.warm import StoreEngine
 
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _AWS_AUDIENCE = "sts.amazonaws.com"
+_REGION = "us-east-1"
+_S3_ALONE: Mapping[str, Any] = {
+    "endpoint": None,
+    "region": _REGION,
+    "create_buckets": False,
+    "path_style": True,
+    "web_identity": None,
+    "event_logs": None,
+}
+"""With what each of them is where it is left out: the API server fills defaults in."""
+_IS_S3S = "is of stores on S3 alone: leave it out beside gcs and azure"
+_ONE_KIND = "choose one of gcs and azure"
 _ENDPOINT: Mapping[str, Any] = {
     "pattern": r"https?://[^\s/?#]+/?",
     "pattern_meaning": "http:// or https:// and a host, with a port if needed, and no path",
@@ -67,17 +83,62 @@ class StoreTls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreGoogle:
+    """A store on Google Cloud Storage."""
+
+    endpoint: str | None = described(
+        "URL of another server than Google's own.", default=None, **_ENDPOINT
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAzure:
+    """A store on Azure Blob Storage."""
+
+    account: str | None = described(
+        "Account of Azure, which locations like az://container/path do not name.",
+        default=None,
+        pattern=r"[a-z0-9]{3,24}",
+        pattern_meaning="3 to 24 lower-case letters and digits",
+        length_max=24,
+    )
+    endpoint: str | None = described(
+        "URL of another server than Azure's own. It ends in the account where the server has it in "
+        "the path, as Azurite has.",
+        default=None,
+        pattern=r"https?://[^\s/?#]+(/[a-z0-9]{3,24})?/?",
+        pattern_meaning="http:// or https:// and a host, with a port if needed, and no path but an "
+        "account",
+        length_max=512,
+    )
+
+
+def _s3_alone(name: str, default: Any) -> CelRule:
+    field = json_name(name)
+    is_left_out = f"!has(self.{field})"
+    if default is not None:
+        is_left_out += f" || self.{field} == {json.dumps(default)}"
+    return CelRule(f"!has(self.gcs) && !has(self.azure) || {is_left_out}", _IS_S3S, field=field)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LakeStoreSpec:
-    """An S3 endpoint."""
+    """A store on S3, unless `gcs` or `azure` says otherwise."""
 
     endpoint: str | None = described(
         "URL of the S3 endpoint; without it, AWS's own for the region.",
         default=None,
         **_ENDPOINT,
     )
+    gcs: StoreGoogle | None = described(
+        "A store on Google Cloud Storage; {} for Google's own server. Without this and azure, the "
+        "store is one on S3.",
+        default=None,
+    )
+    azure: StoreAzure | None = described("A store on Azure Blob Storage.", default=None)
     region: str = described(
         "Region to sign requests for.",
-        default="us-east-1",
+        default=_REGION,
         pattern=r"[A-Za-z0-9_-]+",
         pattern_meaning="the name of a region: letters, digits, - and _",
         length_max=64,
@@ -112,6 +173,8 @@ class LakeStoreSpec:
     )
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule("!has(self.gcs) || !has(self.azure)", _ONE_KIND, field="azure"),
+        *(_s3_alone(name, default) for name, default in _S3_ALONE.items()),
         CelRule(
             "!has(self.webIdentity) || !has(self.credentials)",
             "choose one of credentials and webIdentity",
@@ -124,8 +187,22 @@ class LakeStoreSpec:
         ),
     )
 
+    @property
+    def scheme(self) -> str:
+        """That of locations in it, which says what kind of store it is."""
+        if self.gcs is not None:
+            return "gs"
+        return "s3" if self.azure is None else "abfss"
+
     def faults(self) -> Iterator[tuple[str, str]]:
-        """One identity at most, and event logs where Spark reaches them as it starts."""
+        """One kind of store and one identity at most, and event logs where Spark reaches them as it
+        starts."""
+        if self.gcs is not None and self.azure is not None:
+            yield "azure", _ONE_KIND
+        if self.gcs is not None or self.azure is not None:
+            for name, default in _S3_ALONE.items():
+                if getattr(self, name) != default:
+                    yield json_name(name), _IS_S3S
         if self.web_identity is not None and self.credentials is not None:
             yield "webIdentity", "choose one of credentials and webIdentity"
         if self.event_logs is not None and self.tls is not None:
@@ -137,7 +214,7 @@ class LakeStoreSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeStore:
-    """A connection to an S3 endpoint, for any number of tables of its namespace."""
+    """A connection to a store on S3, Google or Azure, for any number of tables of its namespace."""
 
     KIND: ClassVar[str] = "LakeStore"
     RULES: ClassVar[tuple[CelRule, ...]] = (NAME_RULE,)

@@ -200,7 +200,9 @@ class LakeTableSpec:
         default=None,
     )
     store_ref: str | None = described(
-        "LakeStore with the connection; needed for s3:// locations.", default=None, length_max=63
+        "LakeStore with the connection; needed for locations such as s3://.",
+        default=None,
+        length_max=63,
     )
     format: TableFormat = described(
         "Hudi, or Iceberg for maintenance of a table that others write.",

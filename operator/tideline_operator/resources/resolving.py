@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared
-from tideline.storage.kinds import is_remote
+from tideline.storage.azure.kind import AZURE
+from tideline.storage.gcs.kind import GCS
+from tideline.storage.kinds import KINDS, checked_options, kind_of
 from tideline.storage.location import StoreLocation
+from tideline.storage.s3.kind import S3
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.sources.kinds import resolver_of
 from tideline_operator.resources.sources.place_finder import overlaps
-from tideline_operator.resources.table_rules import S3_SCHEMES
+
+_STORES = {
+    S3.scheme: ("S3", "name one without gcs and azure"),
+    GCS.scheme: ("Google Cloud Storage", "name one with spec.gcs"),
+    AZURE.scheme: ("Azure", "name one with spec.azure"),
+}
+"""What each kind of store is called, and what its LakeStores are."""
 
 
 def resolve_table(
@@ -43,13 +52,24 @@ def store_names(spec: LakeTableSpec) -> tuple[str, ...]:
 
 def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, str]:
     """A LakeStore as the options of a StoreLocation."""
+    if spec.gcs is not None:
+        return _server_options("gcs_endpoint", spec.gcs.endpoint, ca_bundle)
+    if spec.azure is not None:
+        options = _server_options("azure_endpoint", spec.azure.endpoint, ca_bundle)
+        account = spec.azure.account
+        return options if account is None else {**options, "azure_account": account}
     options = {"region": spec.region, "path_style": str(spec.path_style).lower()}
-    if spec.endpoint is not None:
-        options["endpoint"] = spec.endpoint.rstrip("/")
-        if spec.endpoint.startswith("http://"):
-            options["allow_http"] = "true"
     if spec.create_buckets:
         options["create_bucket"] = "true"
+    return {**options, **_server_options("endpoint", spec.endpoint, ca_bundle)}
+
+
+def _server_options(name: str, endpoint: str | None, ca_bundle: str | None) -> dict[str, str]:
+    options = {}
+    if endpoint is not None:
+        options[name] = endpoint.rstrip("/")
+        if endpoint.startswith("http://"):
+            options["allow_http"] = "true"
     if ca_bundle is not None:
         options["ca_bundle"] = ca_bundle
     return options
@@ -104,12 +124,22 @@ class _Resolver:
                 if self.folder is None:
                     raise ConfigError(f"{text!r} is a folder on one machine; write s3://...")
                 return _place(str((self.folder / text).absolute()), {})
-            if not text.startswith(S3_SCHEMES):
-                place = _place(text, {})
-                if self.folder is None and is_remote(place.uri):
-                    raise ConfigError(f"pods do not reach {text!r} yet; write s3://...")
-                return place
-            return _place(text, self._store_options(store_ref))
+            kind = kind_of(text.partition(":")[0])
+            if kind is None or not kind.is_remote:
+                return _place(text, {})
+            store = self._store(store_ref)
+            if store.scheme != kind.scheme:
+                raise ConfigError(
+                    f"{text!r} is in {_STORES[kind.scheme][0]}, LakeStore {store_ref!r} is a store "
+                    f"in {_STORES[store.scheme][0]}: {_STORES[kind.scheme][1]}"
+                )
+            place = _place(text, self._options(store))
+            own = place.uri.partition("@")[2].partition(".")[0]
+            if store.azure is not None and store.azure.account not in (None, own):
+                raise ConfigError(
+                    f"{text!r} is in another account of Azure than LakeStore {store_ref!r}"
+                )
+            return place
         except ConfigError as error:
             raise ConfigError(f"{field}: {error}") from error
 
@@ -118,14 +148,15 @@ class _Resolver:
         if store_ref is None:
             return Location("")
         try:
-            options = self._store_options(store_ref)
+            store = self._store(store_ref)
+            options = checked_options(KINDS[store.scheme], self._options(store))
         except ConfigError as error:
             raise ConfigError(f"spec.storeRef: {error}") from error
-        return replace(_place("s3://any", options), uri="")
+        return Location("", tuple(sorted(options.items())))
 
-    def _store_options(self, store_ref: str | None) -> dict[str, str]:
+    def _store(self, store_ref: str | None) -> LakeStoreSpec:
         if store_ref is None:
-            raise ConfigError("an s3:// location needs a storeRef that names a LakeStore")
+            raise ConfigError("a location in a store needs a storeRef that names a LakeStore")
         store = self.stores.get(store_ref)
         if store is None:
             namespace, known = self.table.metadata.namespace, ", ".join(sorted(self.stores))
@@ -133,6 +164,14 @@ class _Resolver:
                 f"there is no LakeStore {store_ref!r} in namespace {namespace}; "
                 f"existing ones: {known or 'none'}"
             )
+        if self.folder is None and store.scheme != S3.scheme:
+            raise ConfigError(
+                f"LakeStore {store_ref!r} is in {_STORES[store.scheme][0]}, which the operator "
+                "does not reach yet: use `tideline run`"
+            )
+        return store
+
+    def _options(self, store: LakeStoreSpec) -> dict[str, str]:
         is_trusted = self.folder is not None or store.tls is not None
         return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)
 

@@ -15,9 +15,12 @@ from tideline_operator.resources.ingest import ONE_SOURCE_SECRET
 
 EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
 
-S3_SCHEMES = ("s3://", "s3a://")
+REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "gcs", "abfss", "abfs", "az", "wasb", "wasbs")
+"""Of locations in stores at servers."""
+_AT_A_SERVER = tuple(f"{scheme}://" for scheme in REMOTE_SCHEMES)
 _COMPARISONS_MAX = 5_000
-_IS_S3 = "{0}.startsWith('s3://') || {0}.startsWith('s3a://')"
+_IS_REMOTE = " || ".join(f"{{0}}.startsWith('{scheme}')" for scheme in _AT_A_SERVER)
+_LANDS_REMOTE = _IS_REMOTE.format("i.source.path")
 _AS_FOLDER = "({0}.endsWith('/') ? {0} : {0} + '/')"
 _LOCATION, _LANDING = _AS_FOLDER.format("self.location"), _AS_FOLDER.format("i.source.path")
 
@@ -53,13 +56,13 @@ def _declared(field: str, *, owner: str = "self", unless: str = "false") -> CelR
 
 def store_fault(location: str, store_ref: str | None) -> Iterator[tuple[str, str]]:
     """What STORE_RULE refuses in a parsed spec."""
-    if location.startswith(S3_SCHEMES) and store_ref is None:
+    if location.startswith(_AT_A_SERVER) and store_ref is None:
         yield "storeRef", STORE_RULE.message
 
 
 STORE_RULE = CelRule(
-    f"has(self.storeRef) || !has(self.location) || !({_IS_S3.format('self.location')})",
-    "is required for an s3:// location: name a LakeStore",
+    f"has(self.storeRef) || !has(self.location) || !({_IS_REMOTE.format('self.location')})",
+    "is required for a location in a store such as s3://: name a LakeStore",
     field="storeRef",
 )
 TABLE_VERSIONS_TEXT = ", ".join(map(str, TABLE_VERSIONS))
@@ -78,9 +81,9 @@ TABLE_RULES = (
     STORE_RULE,
     CelRule(
         "has(self.storeRef) || !has(self.ingest) || self.ingest.all(i, "
-        f"has(i.source.storeRef) || !has(i.source.path) || !({_IS_S3.format('i.source.path')}))",
-        "the source path of an ingest is in s3://: give the ingest's source or the table a "
-        "storeRef that names a LakeStore",
+        f"has(i.source.storeRef) || !has(i.source.path) || !({_LANDS_REMOTE}))",
+        "the source path of an ingest is in a store such as s3://: give the ingest's source or the "
+        "table a storeRef that names a LakeStore",
         field="ingest",
     ),
     CelRule(

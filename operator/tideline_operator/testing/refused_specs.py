@@ -440,11 +440,14 @@ REFUSALS = (
         "spec.savepoints[0].name",
         "allowed: lower-case letters, digits and '-'",
     ),
-    RefusedSpec(
-        without("location: table", "location: s3://b/t"),
-        "spec.storeRef: is required for an s3",
-        "spec.storeRef",
-        "is required for an s3:// location: name a LakeStore",
+    *(
+        RefusedSpec(
+            without("location: table", f"location: {place}"),
+            "spec.storeRef: is required for a location in a store",
+            "spec.storeRef",
+            "is required for a location in a store such as s3://: name a LakeStore",
+        )
+        for place in ("s3://b/t", "gs://b/t", "abfss://lake@acct.dfs.core.windows.net/t")
     ),
     RefusedSpec(
         with_spec("tableVersion: 7"),

@@ -10,10 +10,17 @@ import yaml
 from tideline.ingest.proposal.places import STORE_NAME, Names
 from tideline.ingest.proposal.proposal import NamedColumn, Proposal
 from tideline.ingest.sources.files.listing import FileFormat
+from tideline.storage.location import StoreLocation
 
 _LINE_MAX = 100
-_STORE_FIELDS = {"endpoint": "endpoint", "region": "region", "path_style": "pathStyle"}
-"""Options of a store, and the fields of a LakeStore for them."""
+_STORE_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "s3": {"endpoint": "endpoint", "region": "region", "path_style": "pathStyle"},
+    "gs": {"gcs_endpoint": "endpoint"},
+    "abfss": {"azure_account": "account", "azure_endpoint": "endpoint"},
+}
+"""By the scheme of a store its options, and the fields of a LakeStore for them."""
+_STORE_PARTS = {"gs": "gcs", "abfss": "azure"}
+"""Where these fields are in the spec; those of S3 are the spec's own."""
 
 
 def lake_table_text(proposal: Proposal, names: Names, partition_by: Sequence[str] = ()) -> str:
@@ -35,7 +42,7 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
     yield f"metadata: {{name: {_scalar(names.name)}}}"
     yield "spec:"
     yield f"  location: {_scalar(names.location)}"
-    if names.has_location_in_s3:
+    if names.has_location_in_store:
         yield f"  storeRef: {STORE_NAME}"
     yield f"  # {keys.key_evidence}."
     yield f"  recordKey: {_list(keys.key)}"
@@ -56,7 +63,7 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
     yield "    source:"
     yield f"      format: {proposal.sample.file_format}"
     yield f"      path: {_scalar(names.landing)}"
-    if names.store is not None and not names.has_location_in_s3:
+    if names.store is not None and not names.has_location_in_store:
         yield f"      storeRef: {STORE_NAME}"
     if proposal.options:
         yield "      options:"
@@ -72,21 +79,25 @@ def _lines(proposal: Proposal, names: Names, partition_by: Sequence[str]) -> Ite
     yield "    trigger: {every: 30s}"
 
 
-def _store(options: Mapping[str, str]) -> Iterator[str]:
-    """How S3 is reached. Credentials are nowhere in it."""
+def _store(place: StoreLocation) -> Iterator[str]:
+    """How the store of a place is reached. Credentials are nowhere in it."""
+    options, part = dict(place.options), _STORE_PARTS.get(place.scheme)
     yield "---"
     yield "apiVersion: tideline.dev/v1alpha1"
     yield "kind: LakeStore"
     yield f"metadata: {{name: {STORE_NAME}}}"
     spec = [
-        f"  {field}: {options[name] if name == 'path_style' else _scalar(options[name])}"
-        for name, field in _STORE_FIELDS.items()
+        f"{field}: {options[name] if name == 'path_style' else _scalar(options[name])}"
+        for name, field in _STORE_FIELDS[place.scheme].items()
         if name in options
     ]
+    if part is not None:
+        spec = [f"{part}: {{{', '.join(spec)}}}"]
     yield "spec:" if spec else "spec: {}"
-    yield from spec
+    yield from (f"  {line}" for line in spec)
     yield "# tideline run takes credentials from its environment. CONFIRM, for a cluster:"
-    yield "#   credentials: {secretName: NAME}, or webIdentity: {roleArn: ARN}"
+    of_s3 = "" if part else ", or webIdentity: {roleArn: ARN}"
+    yield f"#   credentials: {{secretName: NAME}}{of_s3}"
     if "ca_bundle" in options:
         yield "#   tls: {caSecretName: NAME}, a Secret with the authorities to trust"
 

@@ -1,6 +1,6 @@
 """Where the files that a LakeTable is made for lie, and what it calls the table and its places.
 
-Each is a folder of this machine or a prefix in a bucket. What is in S3 is reached through a
+Each is a folder of this machine or a prefix in a store at a server, which is reached through a
 LakeStore, which is written as well.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tideline.errors import ConfigError
+from tideline.storage.kinds import is_remote
 from tideline.storage.location import StoreLocation
 
 STORE_NAME = "store"
@@ -25,19 +26,19 @@ _NAME_MAX = 63
 class Names:
     """What the resource is called, and where things are, relative to its file.
 
-    `store` are options of the LakeStore; None without a place in S3.
+    `store` is a place in the LakeStore; None where all are folders.
     """
 
     name: str
     location: str
     landing: str
     file: str
-    store: Mapping[str, str] | None = None
+    store: StoreLocation | None = None
 
     @property
-    def has_location_in_s3(self) -> bool:
+    def has_location_in_store(self) -> bool:
         """Whether the table is reached through the LakeStore, and with it the landing prefix."""
-        return self.location.startswith("s3://")
+        return is_remote(self.location)
 
 
 def landing_location(name: str, storage: Mapping[str, str]) -> StoreLocation:
@@ -79,7 +80,7 @@ def names_of(
         _written(table, output),
         _written(landing, output),
         str(output),
-        None if stored is None else dict(stored.options),
+        stored,
     )
 
 

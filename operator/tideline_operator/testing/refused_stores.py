@@ -1,0 +1,26 @@
+"""LakeStores of Google and Azure, and what does not go together in one: for the parser and the
+Kubernetes API server alike."""
+
+from __future__ import annotations
+
+from tideline_operator.api_objects import Manifest
+
+CLOUD_STORES: tuple[Manifest, ...] = (
+    {"gcs": {}},
+    {"gcs": {"endpoint": "http://gcs.lake.svc:4443"}, "tls": {"caSecretName": "authorities"}},
+    {"azure": {}},
+    {"azure": {"account": "acct"}, "credentials": {"secretName": "keys"}},
+    {"azure": {"endpoint": "http://azurite.lake.svc:10000/acct/"}, "engine": {"warm": {}}},
+)
+"""Specs that are accepted."""
+MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
+    ({"gcs": {}, "azure": {}}, "azure"),
+    ({"gcs": {}, "endpoint": "http://minio:9000"}, "endpoint"),
+    ({"azure": {}, "endpoint": "http://minio:9000"}, "endpoint"),
+    ({"gcs": {}, "region": "eu-1"}, "region"),
+    ({"azure": {}, "createBuckets": True}, "createBuckets"),
+    ({"azure": {}, "pathStyle": False}, "pathStyle"),
+    ({"gcs": {}, "webIdentity": {"roleArn": "arn:aws:iam::1:role/lake"}}, "webIdentity"),
+    ({"gcs": {}, "eventLogs": "s3://lake/logs"}, "eventLogs"),
+)
+"""Specs that are refused, with the field that is named."""
