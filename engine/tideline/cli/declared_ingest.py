@@ -1,4 +1,4 @@
-"""The ingests that a command is about, of a file of LakeTables.
+"""The ingests that a command is about, of a file of LakeTables and LakeSources.
 
 What such a file declares is for the package that knows them: it names a function in the entry point
 group `tideline.declarations`.
@@ -29,7 +29,7 @@ def declaration_option(*more: str) -> Callable[[Any], Any]:
         metavar="FILE",
         required=True,
         type=click.Path(path_type=Path),
-        help="A YAML file with the LakeTable, which names the source; or a folder of them.",
+        help="A YAML file with the LakeTable or the LakeSource, or a folder of them.",
     )
 
 

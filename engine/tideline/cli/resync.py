@@ -25,11 +25,12 @@ def resync_command(table: str | None, path: Path, dry_run: bool, as_json: bool) 
     """Have TABLE copied again from its source, into the same rows.
 
     TABLE is the name of a LakeTable in FILE, or its location; it may be left out where there is
-    one. For a table of Postgres whose log is lost to it: the slot is gone, another server was
-    promoted, the table was made again or truncated. A commit without rows says so; the next ingests
-    (`tideline run`) make a slot where none is left, copy all rows over those that are there, delete
-    those that the source has no more, and continue with the log. Until then readers see old rows
-    and new ones. A copy that is under way begins again.
+    one. A table of a LakeSource is named as on its server. For a table of Postgres whose log is
+    lost to it: the slot is gone, another server was promoted, the table was made again or
+    truncated. A commit without rows says so; the next ingests (`tideline run`) make a slot where
+    none is left, copy all rows over those that are there, delete those that the source has no more,
+    and continue with the log. Until then readers see old rows and new ones. A copy that is under
+    way begins again.
     """
     operation = declared_ingest(path, table)
     if dry_run:

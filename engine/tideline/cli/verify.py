@@ -31,13 +31,13 @@ def verify_command(table: str | None, path: Path, limit: int | None, as_json: bo
     """Compare TABLE with the sources it is made of, at the positions that it has read to.
 
     TABLE is the name of a LakeTable in FILE, or its location; it may be left out where there is
-    one. A topic is read again up to the position in the table's newest commit, and what it comes
-    down to is compared with the table's rows. So are the files of a landing prefix that the table
-    has taken in, csv and JSON by Spark. A table of Postgres is read as it is, and the log says what
-    it had at that position. Several ingests of a table are compared together. Missing and extra
-    rows and other values are named by their keys. Nothing is changed, and a stream may run
-    meanwhile. Rows that records or files which are gone may have made are counted, and not called
-    wrong.
+    one. A table of a LakeSource is named as on its server. A topic is read again up to the position
+    in the table's newest commit, and what it comes down to is compared with the table's rows. So
+    are the files of a landing prefix that the table has taken in, csv and JSON by Spark. A table of
+    Postgres is read as it is, and the log says what it had at that position. Several ingests of a
+    table are compared together. Missing and extra rows and other values are named by their keys.
+    Nothing is changed, and a stream may run meanwhile. Rows that records or files which are gone
+    may have made are counted, and not called wrong.
 
     Exit code 0 where no row differs, 1 where one does, 2 where they cannot be compared. Credentials
     come from the environment.

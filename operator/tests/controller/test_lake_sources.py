@@ -83,6 +83,11 @@ class SourceCase(ControllerCase):
         self.until(lambda: sorted(self.owned()) == sorted(names), f"LakeTables {names}")
         return self.owned()
 
+    def reason(self, name: str) -> str:
+        """Why the LakeTable of this name is not ready."""
+        conditions = (self.owned()[name].get("status") or {}).get("conditions", ())
+        return next((one["reason"] for one in conditions if one["type"] == "Ready"), "")
+
     def carry_out_until(self, uri: str, wanted: dict[str, list[int]]) -> None:
         """Jobs as they come, until the tables have these numbers."""
         done: list[str] = []
@@ -199,3 +204,35 @@ def test_a_laketable_that_a_person_wrote_is_left_alone(
     case.declare_source(postgres.slot, exclude=["*"])
     case.until_owned()
     assert case.api.get(LAKE_TABLES, "own", case.namespace) is not None
+
+
+def test_a_table_whose_log_is_lost_is_copied_again_beside_the_others(
+    case: SourceCase, postgres: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a number in its own LakeTable, which the LakeSource leaves there."""
+    monkeypatch.delenv("POSTGRES_URI")
+    postgres.execute(
+        *(TABLE.format(name) for name in ("orders", "items")),
+        "insert into orders values (1, 1), (2, 2)",
+        "insert into items values (1, 10)",
+    )
+    carried_out.create_secret(case, "database", {"POSTGRES_URI": postgres.uri})
+    case.declare_source(postgres.slot)
+    case.start()
+    case.carry_out_until(postgres.uri, {"orders": [1, 2], "items": [10]})
+    postgres.execute(
+        "drop table orders", TABLE.format("orders"), "insert into orders values (2, 20), (3, 30)"
+    )
+    case.until(lambda: case.reason(ORDERS) == "SourceLost", "the log is lost")
+    held = confirmed(postgres)
+    postgres.execute("insert into items values (2, 11)")
+    case.carry_out_until(postgres.uri, {"orders": [1, 2], "items": [10, 11]})
+    found = case.owned()[ORDERS]
+    wanted = {**found, "spec": {**found["spec"], "resync": {"postgres": 1}}}
+    case.api.replace(LAKE_TABLES, wanted, case.namespace)
+    case.carry_out_until(postgres.uri, {"orders": [20, 30], "items": [10, 11]})
+    postgres.execute("insert into orders values (4, 40)", "insert into items values (3, 12)")
+    case.carry_out_until(postgres.uri, {"orders": [20, 30, 40], "items": [10, 11, 12]})
+    case.until(lambda: confirmed(postgres) > held, "the slot moves")
+    case.until_condition("Listed")
+    assert case.owned()[ORDERS]["spec"]["resync"] == {"postgres": 1}

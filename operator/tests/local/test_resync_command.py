@@ -27,6 +27,15 @@ spec:
     source: {{format: postgres, table: public.orders, slot: {slot}}}
     trigger: {{once: true}}
 """
+_SOURCE = """
+apiVersion: tideline.dev/v1alpha1
+kind: LakeSource
+metadata: {{name: shop}}
+spec:
+  location: lake
+  postgres: {{include: [public.*], slot: {slot}}}
+  table: {{type: MERGE_ON_READ}}
+"""
 
 
 def declared(folder: Path, database: PostgresDatabase, number: int = 0) -> Path:
@@ -39,8 +48,8 @@ def take_in(path: Path) -> int:
     return run(["run", "-f", str(path), "--once", "--state", str(path.parent / "state")])
 
 
-def stored(folder: Path) -> list[int]:
-    return sorted(tideline.open(str(folder / "table")).to_arrow().column("id").to_pylist())
+def stored(folder: Path, name: str = "table") -> list[int]:
+    return sorted(tideline.open(str(folder / name)).to_arrow().column("id").to_pylist())
 
 
 @pytest.mark.parametrize("way", ["command", "spec"])
@@ -86,3 +95,42 @@ def test_what_has_read_nothing_yet_is_refused_and_a_first_copy_is_not_made_twice
     assert take_in(path) == 0
     history = tideline.open(str(tmp_path / "table")).timeline()
     assert len(history.writes().completed().instants) == 2
+
+
+def test_tables_of_a_lakesource_are_named_as_on_the_server(
+    postgres: PostgresDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("items", "orders"):
+        postgres.execute(
+            f"create table {name} (id bigint primary key, v text)",
+            f"insert into {name} select g, 'a' from generate_series(1, 9) g",
+        )
+    postgres.execute("create table keyless (id int)")
+    path = tmp_path / "source.yaml"
+    path.write_text(_SOURCE.format(slot=postgres.slot))
+    assert take_in(path) == 0
+    postgres.execute(
+        f"select pg_drop_replication_slot('{postgres.slot}')",
+        "delete from orders where id in (2, 9)",
+        "delete from items where id = 5",
+    )
+    capsys.readouterr()
+    refused = {
+        "": "several LakeTables may be meant: name one of default/shop-public-items, default/sh",
+        "public.gone": "no LakeTable has this name or location",
+        "public.keyless": "public.keyless is left: it has no primary key",
+    }
+    for name, words in refused.items():
+        assert run(["resync", "-f", str(path), *name.split()]) == 2
+        assert words in capsys.readouterr().err
+    assert run(["resync", "-f", str(path), "public.orders", "--dry-run"]) == 0
+    assert run(["resync", "-f", str(path), "public.orders"]) == 0
+    # The other one says that it is lost.
+    take_in(path)
+    assert "default/shop-public-items  stopped: postgres: slot" in capsys.readouterr().out
+    assert stored(tmp_path, "lake/public/orders") == [1, 3, 4, 5, 6, 7, 8]
+    assert run(["resync", "-f", str(path), str(tmp_path / "lake/public/items")]) == 0
+    assert take_in(path) == 0, capsys.readouterr()
+    assert stored(tmp_path, "lake/public/items") == [1, 2, 3, 4, 6, 7, 8, 9]
+    for name in ("shop-public-items", "public.orders"):
+        assert run(["verify", "-f", str(path), name]) == 0

@@ -9,7 +9,6 @@ from threading import Timer
 import psycopg
 import pytest
 
-from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres import log as logs
@@ -282,16 +281,3 @@ def test_tables_that_cannot_be_read_are_named(postgres: PostgresDatabase, tmp_pa
     words = "it has partitions, and the publication has no publish_via_partition_root"
     assert found["divided"] == (("id",), words)
     assert found["plain"] == (("a", "b"), "")
-
-
-def test_a_table_of_a_slot_that_others_read_is_not_copied_again(
-    postgres: PostgresDatabase, tmp_path: Path
-) -> None:
-    filled(postgres)
-    feeds = SharedSlotFeed.of(tmp_path, postgres, changes_max=4)
-    feeds.drain()
-    with pytest.raises(ConfigError, match=r"other tables read slot .* into a new location"):
-        feeds.named("items").again()
-    postgres.execute("update items set v = 'later' where id < 5")
-    feeds.drain()
-    require_equal(feeds, postgres)

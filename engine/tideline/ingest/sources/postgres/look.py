@@ -14,7 +14,7 @@
 5. A table that has rows is copied again by 1 to 3, whatever was lost: first the position says so,
    and where the log was by then. All that is in the log before is in the copy, once transactions
    are over that were open. Behind the copy rows are deleted that it did not write: the source had
-   them no more, or they come in the log.
+   them no more, or they come in the log. A slot of other tables stays where it is meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ _AGAIN = (
 _NAME_IT = "name that in source.table, and the ingest continues with it"
 _OR_THE_OTHER = "have the other one copied with tideline resync"
 _KEPT = "with source.onTruncate: Ignore the table keeps the rows that it has"
-_ELSEWHERE = "what was deleted meanwhile cannot be known: copy the table again into a new location"
 _MATCHES = "its LakeSource takes it in as another table where that name matches"
 STEP_BYTES = 64 << 20
 """How much log is looked through at first, and kept without a change of this table."""
@@ -175,8 +174,6 @@ class PostgresLook:
     ) -> PostgresRange | Lost:
         if self.origin is None:
             return Lost(f"there is no table {self.table}", "create it, or name the right one")
-        if self.is_shared:
-            return Lost(f"other tables read slot {self.slot_name} as well", _ELSEWHERE)
         return PostgresRange(self.origin, self.flushed, again=Again.BEGIN)
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
@@ -276,10 +273,10 @@ class PostgresLook:
     def _next(self, known: PostgresPosition | None) -> PostgresRange | None:
         if self.origin is None:
             return None
+        if known is not None and known.phase is Phase.AGAIN:
+            return PostgresRange(self.origin, again=Again.SLOT)
         if known is None or self.slot is None or not self.origin.entry:
             return PostgresRange(self.origin)
-        if known.phase is Phase.AGAIN:
-            return PostgresRange(self.origin, again=Again.SLOT)
         if known.phase is Phase.COPY:
             begin = 0 if known.again is None else known.again.lsn
             start = max(self.slot.confirmed, begin) if known.lsn is None else known.lsn
@@ -332,38 +329,37 @@ class PostgresLook:
     def _lost(self, known: PostgresPosition | None) -> Lost | None:
         if known is None:
             return None
-        remedy = _ELSEWHERE if self.is_shared else _AGAIN
         if self.renamed_to:
             what = f"table {self.table} has become {self.renamed_to}"
             return Lost(what, self._remedy_of_name())
         if self.origin is None:
-            return Lost(f"there is no table {self.table} any more", remedy)
+            return Lost(f"there is no table {self.table} any more", _AGAIN)
         if not _is_same(known, self.origin):
-            return Lost(_difference(self.table, known.origin, self.origin), remedy)
+            return Lost(_difference(self.table, known.origin, self.origin), _AGAIN)
         if known.phase is Phase.AGAIN:
             # A slot that is gone or given up is made again.
             return None
         if self.leaf_lost and known.lsn is not None and not self.keeps_rows:
-            return Lost(self.leaf_lost, f"{_KEPT}; or {remedy}")
+            return Lost(self.leaf_lost, f"{_KEPT}; or {_AGAIN}")
         if self.slot is None:
             gone = f"there is no slot {self.slot_name} any more"
-            return None if known.lsn is None else Lost(gone, remedy)
+            return None if known.lsn is None else Lost(gone, _AGAIN)
         if self.slot.is_lost:
             what = f"the server has given up slot {self.slot_name}: max_slot_wal_keep_size"
-            return Lost(what, remedy)
+            return Lost(what, _AGAIN)
         if known.lsn is None:
             return None
         if self.slot.confirmed > known.lsn:
             return Lost(
                 f"slot {self.slot_name} is at {lsn_text(self.slot.confirmed)}, the table has read "
                 f"to {lsn_text(known.lsn)}: another reader moved it, or it was made again",
-                remedy,
+                _AGAIN,
             )
         if known.lsn > self.flushed:
             return Lost(
                 f"the log ends at {lsn_text(self.flushed)}, the table has read to "
                 f"{lsn_text(known.lsn)}: the server lost changes",
-                remedy,
+                _AGAIN,
             )
         return None
 

@@ -33,6 +33,7 @@ from tideline.ingest.sources.postgres.sql import literal, one, quoted, whole
 
 _COMMITS_WAITED_S = 120.0
 _LOCK_WAITED = "1s"
+_LOCK_OF_SLOT = "hashtextextended('tideline ' || %s, 0)"
 _POLL_S = 0.2
 _STATES = frozenset(state.value for state in SlotState)
 
@@ -68,14 +69,16 @@ def look_through(
     keeps = source.on_truncate is OnTruncate.IGNORE
     if after is not None and after.origin.table_alone == table.origin.table_alone:
         lost = what_was_lost(connection, after.leaves, table.leaves)
-        if after.lsn is not None and after.phase is Phase.LOG:
+        # Else the log is lost to it, and may be none that can be decoded.
+        is_next = after.phase is Phase.LOG and after.origin.agrees_with(table.origin)
+        if after.lsn is not None and is_next:
             noted = after.leaves.noted(table.leaves, table.leaves_at, keeps_rows=keeps)
             joins = noted.next_to_copy(after.lsn)
         if after.copied is not None:
             keys = _next_keys(source, connection, table, after.copied)
         elif joins is not None:
             keys = _next_keys(source, connection, table, joins.copied, joins.leaf)
-        elif after.lsn is not None and after.phase is Phase.LOG and _may_be_read(slot, waits=waits):
+        elif after.lsn is not None and is_next and _may_be_read(slot, waits=waits):
             try:
                 ahead = look_ahead(source, connection, table.origin.table, after.lsn, flushed)
             except Exception as error:
@@ -151,35 +154,38 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origi
     """Make publication and slot where they are missing. What was committed before is seen by every
     look of after. The table as it is then, and where its log may be read from, which has every
     change that those looks may miss. A slot is dropped only for a table that had one, and
-    `is_copied_again`: else it may be another's. Raises ConfigError, StorageUnavailableError."""
+    `is_copied_again`: else it may be another's. It is of no use to anybody then. Tables of one slot
+    are here one at a time. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
         (level,) = one(connection, "show wal_level")
         if level != "logical":
             message = f"wal_level is {level}: set it to logical and start the server again"
             raise ConfigError(message, path=source.uri)
+        connection.execute(f"set statement_timeout = '{_COMMITS_WAITED_S}s'".encode())
+        connection.execute(f"select pg_advisory_lock({_LOCK_OF_SLOT})", (source.slot,))
         table = find_table(source, connection)
         if table is None:
             raise StorageUnavailableError("the table is gone", path=source.uri)
         slot = find_slot(source, connection)
-        is_useless = is_copied_again and slot is not None and slot.is_lost
-        if not table.origin.entry:
-            _make_publication(source, connection, table)
-            # It cannot be read by a slot of before.
-            is_useless = is_copied_again and slot is not None
-            table = find_table(source, connection) or table
-        if is_useless:
+        is_published = bool(table.origin.entry) or _is_publication(source, connection)
+        if is_copied_again and slot is not None and (slot.is_lost or not is_published):
+            # No slot of before can read a publication: it goes first, whatever dies then.
             wait_for_slot(source, connection)
             connection.execute("select pg_drop_replication_slot(%s)", (source.slot,))
-        if slot is None or is_useless:
+            slot = None
+        if not table.origin.entry:
+            _make_publication(source, connection, table)
+            table = find_table(source, connection) or table
+        if slot is None:
             # The server waits for transactions that are open.
-            connection.execute(f"set statement_timeout = '{_COMMITS_WAITED_S}s'".encode())
             connection.execute(
                 "select pg_create_logical_replication_slot(%s, 'pgoutput')", (source.slot,)
             )
-            connection.execute("set statement_timeout = 0")
             slot = find_slot(source, connection)
+        connection.execute("set statement_timeout = 0")
         # Before the wait: what commits later is in the log behind it.
         lsn = max(flushed_of(source, connection), 0 if slot is None else slot.confirmed)
+        connection.execute(f"select pg_advisory_unlock({_LOCK_OF_SLOT})", (source.slot,))
         wait_for_commits(source, connection)
         return table.origin, lsn
 
@@ -332,11 +338,7 @@ def _name_of(connection: Connection, known: Origin) -> str:
 
 def _make_publication(source: DeclaredPostgres, connection: Connection, table: ServerTable) -> None:
     """One that is there may be another user's: it only grows where the slot is shared."""
-    (is_there,) = one(
-        connection,
-        "select count(*) from pg_publication where pubname = %s",
-        (source.publication,),
-    )
+    is_there = _is_publication(source, connection)
     now = find_table(source, connection) if is_there else None
     if now is not None and now.origin.entry:
         message = f"publication {source.publication} was made meanwhile"
@@ -355,6 +357,12 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
         # Tables that come later may have partitions.
         options = " with (publish_via_partition_root = true)"
     connection.execute(f"create publication {name} for table {table.sql}{options}".encode())
+
+
+def _is_publication(source: OfSlot, connection: Connection) -> bool:
+    counted = "select count(*) from pg_publication where pubname = %s"
+    (count,) = one(connection, counted, (source.publication,))
+    return bool(count)
 
 
 def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
