@@ -18,7 +18,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from io import BytesIO
 from itertools import accumulate
@@ -191,11 +191,20 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
     """All members of a gzip file, as a concatenation of them is one too."""
     if not body:
         raise EOFError("it is empty")
+    # Nearly all have one member, which takes half the time so.
+    with suppress(zlib.error):
+        member = zlib.decompressobj(_GZIP_BITS)
+        content = member.decompress(body, limit_bytes + 1)
+        if len(content) > limit_bytes or (member.eof and not member.unused_data):
+            return content
     try:
         with gzip.GzipFile(fileobj=BytesIO(body)) as stream:
             return stream.read(limit_bytes + 1)
     except OSError as error:
         raise ValueError(str(error)) from error
+
+
+_GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 def _inflated(body: bytes, limit_bytes: int) -> bytes:

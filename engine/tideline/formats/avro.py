@@ -234,6 +234,7 @@ def _parsed_json(schema_json: str) -> Any:
         return fastavro.parse_schema(_checked(schema_json))
 
 
+@lru_cache(maxsize=64)
 def _checked(schema_json: str) -> Any:
     """A schema that others wrote. Raises CorruptTableError for one that is none or too much."""
     with faults_named("not an Avro schema that can be read"):

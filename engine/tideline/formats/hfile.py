@@ -41,6 +41,7 @@ _DATA, _INDEX = b"DATABLK*", b"IDXROOT2"
 _FILE_INFO, _TRAILER = b"FILEINF2", b'TRABLK"$'
 _HEADER = struct.Struct(">8siiqbii")
 _ENTRY = struct.Struct(">iih")
+_LENGTHS = struct.Struct(">ii")
 _INDEX_ENTRY = struct.Struct(">qi")
 _NO_BLOCK = -1
 _BYTES_PER_CHECKSUM = 16_384
@@ -276,14 +277,15 @@ def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes,
 
 def _first_entry_from(block: bytes, place: int, entry: int) -> int:
     """Where the first entry begins that is not before a place, looked for from an entry on."""
-    unpack = _ENTRY.unpack_from
+    unpack, end = _LENGTHS.unpack_from, len(block)
     while entry < place:
-        field_bytes, value_bytes, key_bytes = unpack(block, entry)
-        entry += 8 + field_bytes + value_bytes
-        if key_bytes < 0 or field_bytes < key_bytes or value_bytes < 0 or entry >= len(block):
+        field_bytes, value_bytes = unpack(block, entry)
+        # Behind the value is the version number, nearly always 0.
+        entry += 9 + field_bytes + value_bytes
+        if field_bytes < 2 or value_bytes < 0 or entry > end:
             raise CorruptTableError("an entry of an HFile is cut short")
-        # The version number, nearly always 0.
-        entry = entry + 1 if not block[entry] else _read_hadoop_number(block, entry)[1]
+        if block[entry - 1]:
+            entry = _read_hadoop_number(block, entry - 1)[1]
     return entry
 
 

@@ -22,9 +22,9 @@ from tideline.hudi.file_group.stored_key_lookup import (
     LOCATED,
     LookupSettings,
     StoredKeyLookup,
-    WantedKeys,
     lookup_chunks,
 )
+from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
@@ -96,14 +96,21 @@ class InProcessWriteEngine:
     def release(self) -> None:
         """Nothing is kept beyond the engine itself."""
 
-    def keys_by_partition(self, count_max: int) -> Mapping[str, Sequence[str]] | None:
-        if len(self._batch) > count_max:
-            return None
-        found: dict[str, list[str]] = {}
-        partitions = self._batch.partitions.dictionary_decode().to_pylist()
-        for partition, key in zip(partitions, self._batch.keys.to_pylist(), strict=True):
-            found.setdefault(partition, []).append(key)
-        return found
+    @property
+    def row_count(self) -> int:
+        return len(self._batch)
+
+    def keys_by_partition(self, count_max: int | None = None) -> Mapping[str, Sequence[str]]:
+        keys, codes = self._batch.keys, self._batch.partition_codes()
+        if count_max is not None and len(keys) > count_max:
+            chosen = np.linspace(0, len(keys) - 1, count_max, dtype=np.int64)
+            keys, codes = keys.take(pa.array(chosen)), codes[chosen]
+        paths = self._batch.partitions.dictionary.to_pylist()
+        order = np.argsort(codes, kind="stable")
+        return {
+            paths[number]: keys.take(pa.array(rows)).to_pylist()
+            for number, rows in _grouped(codes, order, len(paths))
+        }
 
     def profile(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
@@ -242,7 +249,7 @@ class InProcessWriteEngine:
         reading = self._reading(timeline) if has_logs else None
         config, index = self._table.config, self._config.index
         settings = LookupSettings.of(config, index, self._keys, reading)
-        wanted = self._wanted()
+        wanted = self._wanted(len(candidates))
         by_key_only = index.type.is_global
         chunks = [
             (chunk, keys)
@@ -260,17 +267,19 @@ class InProcessWriteEngine:
         found = self._runner.run(look_up, sizes)
         return LocatedKeys.of(pa.Table.from_batches(found, schema=answer), self._codes)
 
-    def _wanted(self) -> dict[str, WantedKeys]:
-        """The keys to look for by partition, all under "" for a global index."""
+    def _wanted(self, lookups: int) -> dict[str, WantedKeys]:
+        """The keys to look for in so many files, by partition, all under "" for a global index."""
         keys, partitions = self._batch.keys, self._batch.partitions
         if self._config.index.type.is_global:
-            return {"": WantedKeys.of(keys, partitions.dictionary_decode())}
+            return {"": WantedKeys.of(keys, partitions.dictionary_decode(), lookups)}
         codes = self._batch.partition_codes()
         paths = partitions.dictionary.to_pylist()
         wanted = {}
         for number, chosen in _grouped(codes, np.argsort(codes, kind="stable"), len(paths)):
             here = keys if len(chosen) == len(keys) else keys.take(pa.array(chosen))
-            wanted[paths[number]] = WantedKeys.of(here, pa.repeat(paths[number], len(here)))
+            wanted[paths[number]] = WantedKeys.of(
+                here, pa.repeat(paths[number], len(here)), lookups
+            )
         return wanted
 
     def _answer(self) -> pa.Schema:

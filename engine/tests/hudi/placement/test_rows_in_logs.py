@@ -12,12 +12,8 @@ from tideline.hudi.capabilities.look import was_flink_here
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
-from tideline.hudi.file_group.stored_key_lookup import (
-    IS_GONE,
-    LookupSettings,
-    StoredKeyLookup,
-    WantedKeys,
-)
+from tideline.hudi.file_group.stored_key_lookup import IS_GONE, LookupSettings, StoredKeyLookup
+from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.hudi.placement.file_choice import lookup_candidates
 from tideline.hudi.placement.rows_in_logs import may_have_rows_in_logs
 from tideline.hudi.services.compaction.service import COMPACTION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -14,7 +14,12 @@ from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.table.table_config import METADATA_TABLE_PATH, RECORD_INDEX, TableType
+from tideline.hudi.table.table_config import (
+    INDEX_TYPE,
+    METADATA_TABLE_PATH,
+    RECORD_INDEX,
+    TableType,
+)
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.testing.faulty_store import FaultyStore
 from tideline.testing.kept_statistics import begin_record_index, places_of_keys
@@ -28,10 +33,10 @@ def small(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
     made.forget()
 
 
-def indexed(table_type: TableType) -> SmallTable:
+def indexed(table_type: TableType, properties: Mapping[str, str] | None = None) -> SmallTable:
     """A table without rows that has a record index."""
     location, clock = memory_place()
-    made = SmallTable.create(location, clock, table_type=table_type, table_version=9)
+    made = SmallTable.create(location, clock, properties, table_type=table_type, table_version=9)
     table = opened(made)
     bootstrap_metadata_table(table, table.timeline())
     begin_record_index(table)
@@ -148,3 +153,55 @@ def test_more_keys_than_a_file_has_are_found_in_it(small: SmallTable) -> None:
     small.lake().indexes().drop(RECORD_INDEX)
     write(small, list(range(1, 60)), 3)
     assert values(small) == {"k000": 1, **{f"k{key:03}": 3 for key in range(1, 60)}}
+
+
+def test_many_keys_are_looked_up_where_it_costs_less(
+    small: SmallTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New keys by the index, which leaves all files out; keys of all files in these."""
+    monkeypatch.setattr("tideline.hudi.write.known_places.KEYS_SAMPLED", 8)
+    # What is small here costs what is large elsewhere.
+    monkeypatch.setattr("tideline.hudi.placement.lookup_plan._KEY_S", 0.0)
+    caplog.set_level("INFO", "tideline.hudi.write.known_places")
+    sampled: list[int] = []
+
+    def lookups(keys: list[int], v: int) -> int:
+        caplog.clear()
+        rows = batch(keys, v, partitions=40)
+        report = small.lake().write(rows, "upsert", options=QUIET)
+        sampled.append(sum("looked up in files" in record.message for record in caplog.records))
+        return report.index_lookups
+
+    assert lookups(list(range(40)), 1) == 0
+    assert lookups(list(range(40)), 2) == 0
+    assert lookups(list(range(100, 140)), 3) == 1
+    assert lookups([0, 1, *range(200, 250)], 4) == 1
+    assert sampled == [1, 1, 0, 0]
+    found = values(small)
+    assert [found[key] for key in ("k000", "k001", "k002", "k100", "k200")] == [4, 4, 2, 3, 4]
+    assert len(found) == 40 + 40 + 50
+
+
+def test_all_files_are_not_listed_for_a_look_that_takes_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a table whose keys are unique in all of it."""
+    monkeypatch.setattr("tideline.hudi.write.known_places.KEYS_SAMPLED", 2)
+    small = indexed(TableType.COPY_ON_WRITE, {INDEX_TYPE: "RECORD_INDEX"})
+    write(small, list(range(64)), 1, partitions=64)
+    monkeypatch.setattr("tideline.hudi.write.known_places.listing_seconds", lambda _: 100.0)
+    without = write(small, [1, 2, 3, 4], 2, partitions=64)
+    monkeypatch.setattr("tideline.hudi.write.known_places.listing_seconds", lambda _: 0.0)
+    assert write(small, [5, 6, 7, 8], 2, partitions=64) > without
+    assert sum(values(small).values()) == 64 + 8
+    small.forget()
+
+
+def test_more_keys_than_are_gathered_are_looked_up_in_files(
+    small: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(small, [0, 1, 2], 1)
+    monkeypatch.setattr("tideline.hudi.write.known_places.KEYS_MAX", 2)
+    report = small.lake().write(batch([1, 2, 3], 2), "upsert", options=QUIET)
+    assert (report.index_lookups, report.index_fallbacks) == (0, 0)
+    assert values(small) == {"k000": 1, "k001": 2, "k002": 2, "k003": 2}

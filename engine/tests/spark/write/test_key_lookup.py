@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from tideline.errors import CorruptTableError, InvalidDataError
 from tideline.formats.bloom import BloomFilter
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
+from tideline.hudi.file_group import wanted_keys
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.file_group.stored_key_lookup import (
     LOCATED,
@@ -138,6 +139,30 @@ def test_a_bloom_index_believes_the_footer(stored: Stored) -> None:
     for incomplete in (BaseFileFooter(), BaseFileFooter(bloom), BaseFileFooter(None, "a", "c")):
         lie(stored.path(0), incomplete)
         assert len(stored.look_up("abc", BLOOM)) == 3
+
+
+def test_a_file_without_any_of_the_keys_is_not_read(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the statistics of its key column, whichever index it is; nor a row group without any."""
+    stored.add(["a", "c"])
+    stored.add(["f", "k"])
+    table = pq.read_table(stored.path(1))
+    pq.write_table(table, stored.path(1), row_group_size=1)
+    read: list[tuple[Any, int]] = []
+    of_file = StoredKeyLookup._read
+
+    def reading(self: StoredKeyLookup, file: pq.ParquetFile, group: int) -> pa.RecordBatch:
+        read.append((file.metadata.num_row_groups, group))
+        return of_file(self, file, group)
+
+    monkeypatch.setattr(StoredKeyLookup, "_read", reading)
+    for lookups_sorted_for in (1, 1_000):
+        monkeypatch.setattr(wanted_keys, "_LOOKUPS_SORTED_FOR", lookups_sorted_for)
+        assert stored.look_up(["k", "d", "zz"]) == [("k", 1)]
+        assert stored.look_up(["d", "zz", "A"]) == []
+        assert read == [(2, 1)]
+        read.clear()
 
 
 def test_key_ranges_are_compared_in_javas_order(stored: Stored) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tideline.bounded.parsing import faults_named
@@ -27,6 +26,7 @@ from tideline.hudi.file_group.base_file_writer import file_encoding, file_fields
 from tideline.hudi.file_group.file_settings import ParquetSettings
 from tideline.hudi.file_group.handle_context import RECORD_KEY, HandleContext
 from tideline.hudi.file_group.record_merge import IncomingRows
+from tideline.hudi.file_group.wanted_keys import any_within, key_bounds
 from tideline.hudi.log.missing_values import missing_values
 from tideline.hudi.table.properties import MergeMode
 from tideline.parquet.calendar import SPARK_VERSION_KEY
@@ -140,24 +140,11 @@ def _unmatched(
         return frozenset(numbers)
     if not ctx.populate_meta_fields or len(numbers) < 2:
         return frozenset()
-    column = metadata.schema.names.index(RECORD_KEY)
     return frozenset(
         number
-        for number in numbers
-        if not _may_match(metadata.row_group(number).column(column).statistics, incoming.keys)
+        for number, bounds in enumerate(key_bounds(metadata))
+        if bounds is not None and not any_within(incoming.keys, bounds)
     )
-
-
-def _may_match(statistics: pq.Statistics | None, keys: pa.Array) -> bool:
-    if statistics is None or not statistics.has_min_max:
-        return True
-    try:
-        least, greatest = statistics.min, statistics.max
-    except UnicodeDecodeError:
-        # Cut within a character.
-        return True
-    within = pc.and_(pc.greater_equal(keys, least), pc.less_equal(keys, greatest))
-    return bool(pc.any(within).as_py())
 
 
 def _is_copied(source: StoredParquet, ctx: HandleContext, metadata: pq.FileMetaData) -> bool:

@@ -1,9 +1,10 @@
 """Looking incoming keys up in stored file slices: which of them each slice has.
 
-1. A bloom index first asks the footer of a base file, its key range and its filter, and skips a
-   file that cannot match.
-2. The key column of the base file is matched in Arrow. Where log files come with the candidate, its
-   merged rows decide.
+1. Which of the keys a base file may have is in its footer: by the statistics of its key column, row
+   group by row group, and for a bloom index by its key range and its filter as well. A file without
+   any is skipped.
+2. The key column of the base file is matched with these keys, in Arrow. Where log files come with
+   the candidate, its merged rows decide.
 3. Where later logs may have deleted keys that were found, the merged slice shows which.
 
 An answer has one row for each stored key: the key, the incoming partition path, the number of the
@@ -29,8 +30,9 @@ from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_sl
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.file_group.stored_keys import open_base_file
+from tideline.hudi.file_group.wanted_keys import WantedKeys, key_bounds, united_bounds
 from tideline.hudi.index.index_settings import IndexSettings
-from tideline.hudi.index.key_range import KeyRange, key_range
+from tideline.hudi.index.key_range import KeyRange
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at, virtual_keys
 from tideline.hudi.log.entry_fold import Flags
@@ -85,20 +87,6 @@ class LookupSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WantedKeys:
-    """Keys to look for, with the partition path each came with; of equal ones the first counts."""
-
-    keys: pa.Array
-    partitions: pa.Array
-    range: KeyRange | None
-
-    @classmethod
-    def of(cls, keys: pa.Array, partitions: pa.Array) -> WantedKeys:
-        """With the range of the keys."""
-        return cls(keys, partitions, key_range(keys))
-
-
 def lookup_chunks(
     candidates: Sequence[LookupCandidate], parallelism: int, by_key_only: bool
 ) -> tuple[tuple[int, ...], ...]:
@@ -136,18 +124,18 @@ class StoredKeyLookup:
             return
         gone: Flags | None = None
         is_first = True
-        for stored in self._stored(store, candidate, wanted):
-            found = _positions(self._keys(stored), wanted.keys)
+        for own, stored in self._stored(store, candidate, wanted):
+            found = _positions(self._keys(stored), own.keys)
             hits = pc.indices_nonzero(found.is_valid())
             if not len(hits):
                 continue
             if is_first:
-                gone, is_first = self._gone(store, candidate, wanted), False
+                gone, is_first = self._gone(store, candidate, own), False
             positions = found.drop_null()
             flags = np.zeros(len(positions), np.bool_)
             if gone is not None:
                 flags = gone[positions.to_numpy()]
-            yield self._answer(number, wanted, positions, pa.array(flags), stored.take(hits))
+            yield self._answer(number, own, positions, pa.array(flags), stored.take(hits))
 
     def _look_up_whole(
         self, store: ObjectStore, number: int, wanted: WantedKeys
@@ -157,9 +145,8 @@ class StoredKeyLookup:
         assert reading is not None, "candidates with logs come with it"
         gone = np.ones(len(wanted.keys), np.bool_)
         merged = read_file_slice(store, candidate.whole, reading, self._names())
-        for stored, is_live in chain(
-            zip(merged, repeat(True)), zip(self._stored(store, candidate, wanted), repeat(False))
-        ):
+        in_base = (rows for _, rows in self._stored(store, candidate, wanted))
+        for stored, is_live in chain(zip(merged, repeat(True)), zip(in_base, repeat(False))):
             found = _positions(self._keys(stored), wanted.keys)
             positions = pc.fill_null(found, -1).to_numpy()
             hits = np.flatnonzero(positions >= 0)
@@ -183,30 +170,35 @@ class StoredKeyLookup:
 
     def _stored(
         self, store: ObjectStore, candidate: LookupCandidate, wanted: WantedKeys
-    ) -> Iterator[pa.RecordBatch]:
-        """The columns that matter of a candidate's rows, unless none of these can match."""
+    ) -> Iterator[tuple[WantedKeys, pa.RecordBatch]]:
+        """The columns that matter of a candidate's rows, unless none of these can match, and the
+        keys that the candidate may have, the same each time."""
         piece = candidate.piece
         base = piece.base_file
         if piece.log_files or base is None:
             assert self.settings.reading is not None, "candidates with logs come with it"
-            yield from read_file_slice(store, piece, self.settings.reading, self._names())
+            for rows in read_file_slice(store, piece, self.settings.reading, self._names()):
+                yield wanted, rows
             return
         with open_base_file(store, base) as file:
-            footer = BaseFileFooter()
-            if self.settings.reads_bloom_filters:
-                footer = read_footer(file.metadata, path=base.path)
-            if not self._may_match(footer, wanted):
-                return
+            bounds = key_bounds(file.metadata) if self.settings.key_fields is None else []
+            own = wanted.within(united_bounds(bounds))
+            if self.settings.reads_bloom_filters and len(own.keys):
+                own = self._of_footer(read_footer(file.metadata, path=base.path), own)
             for group in range(file.metadata.num_row_groups):
-                yield self._read(file, group)
+                if own.has_any(bounds[group] if bounds else None):
+                    yield own, self._read(file, group)
 
-    def _may_match(self, footer: BaseFileFooter, wanted: WantedKeys) -> bool:
+    def _of_footer(self, footer: BaseFileFooter, wanted: WantedKeys) -> WantedKeys:
+        """The keys that Hudi's entries of a footer leave."""
         has_range = footer.min_key is not None and footer.max_key is not None
         if self.settings.prunes_by_ranges and has_range and wanted.range is not None:
             stored = KeyRange(str(footer.min_key), str(footer.max_key))
             if not stored.overlaps(wanted.range):
-                return False
-        return footer.bloom is None or bool(footer.bloom.might_contain(wanted.keys).any())
+                return wanted.none()
+        if footer.bloom is None:
+            return wanted
+        return wanted.filtered(pa.array(footer.bloom.might_contain(wanted.keys)))
 
     def _read(self, file: pq.ParquetFile, group: int) -> pa.RecordBatch:
         table = file.read_row_group(group, columns=self._names(), use_threads=False)

@@ -21,9 +21,11 @@ Source: Hudi's HoodieBackedTableMetadata, HoodieTableMetadataUtil.getValidInstan
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
+from typing import TypeVar
 
 from tideline.clock import Clock
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
@@ -65,10 +67,13 @@ from tideline.storage.store_below import StoreBelow
 UNREADABLE = (CorruptTableError, UnsupportedTableError, ObjectNotFoundError)
 """What is raised where a metadata table cannot be read, or is replaced meanwhile."""
 _RECORDS_AT_ONCE = 4096
+_THREADS = 8
 _READ_WHOLE_BYTES_MAX = 256 * 1024
 """A base file of up to so many bytes comes with one request."""
 
 _log = logging.getLogger(__name__)
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +157,24 @@ class MetadataTable:
                 table=self.store.uri,
                 value=", ".join(sorted(str(shard or "") for shard in missing)),
             )
+        counts: dict[str | None, StoredCount] = {}
+        wanted: dict[tuple[str | None, int], set[str]] = {}
         for shard in keys.keys() & newest.keys():
-            pieces = newest[shard]
-            wanted: dict[int, set[str]] = {}
+            groups = len(newest[shard])
+            counts[shard] = StoredCount(partition, groups, self.store.uri)
             for key in keys[shard]:
-                number = group_number(partition.hashed(key), len(pieces))
-                wanted.setdefault(number, set()).add(key)
-            count = StoredCount(partition, len(pieces), self.store.uri)
-            for number, those in sorted(wanted.items()):
-                seen = count.seen(number)
-                found = self._of_slice(pieces[number], those, stored.timeline, without, seen)
-                yield from _in_shard(shard, found)
-            self._require_count(count, pieces, stored.timeline)
+                number = group_number(partition.hashed(key), groups)
+                wanted.setdefault((shard, number), set()).add(key)
+
+        def look(place: tuple[str | None, int]) -> Sequence[MetadataRecord]:
+            shard, number = place
+            piece, seen = newest[shard][number], counts[shard].seen(number)
+            found = self._of_slice(piece, wanted[place], stored.timeline, without, seen)
+            return tuple(_in_shard(shard, found))
+
+        yield from chain.from_iterable(_at_once(look, tuple(wanted)))
+        for shard, count in counts.items():
+            self._require_count(count, newest[shard], stored.timeline)
 
     def look_up_beginnings(
         self,
@@ -408,6 +419,15 @@ def _by_shard(
     for first, *_ in stored.groups:
         newest.setdefault(shard_of(partition, first.group), []).append(first)
     return newest
+
+
+def _at_once(do: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+    """What `do` gives for each, in order, several at once: a store takes its time to answer."""
+    if len(items) < 2:
+        yield from map(do, items)
+        return
+    with ThreadPoolExecutor(min(_THREADS, len(items))) as pool:
+        yield from pool.map(do, items)
 
 
 def _older(slices: Iterable[FileSlice], newest: FileSlice) -> Iterator[FileSlice]:

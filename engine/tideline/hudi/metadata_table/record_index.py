@@ -79,7 +79,13 @@ class KeyPlace:
     def parse(cls, record: MetadataRecord) -> KeyPlace | None:
         """None where the key is deleted. Raises CorruptTableError for a record of another form."""
         if record.datum is not None:
-            return _parsed(record.datum, record.written_as or record_schema_json(), record.path)
+            schema_json = record.written_as or record_schema_json()
+            try:
+                return _parsed(record.datum, schema_json)
+            except CorruptTableError as error:
+                raise CorruptTableError(
+                    error.message, path=record.path, value=error.value
+                ) from error
         return None if record.said is None else _place(record.said, record.path)
 
     def stored(self) -> bytes:
@@ -273,9 +279,9 @@ def _new_shards(change: TableChange, stored: StoredRecords) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(datum: bytes, schema_json: str, path: object) -> KeyPlace:
+def _parsed(datum: bytes, schema_json: str) -> KeyPlace:
     """Keys of one file group have equal records, so that few are decoded."""
-    return _place(decode_record(schema_json, datum, path=path, names_records=True), path)
+    return _place(decode_record(schema_json, datum, names_records=True), None)
 
 
 def _place(content: Mapping[str, Any], path: object) -> KeyPlace:

@@ -93,14 +93,15 @@ class WriteStat:
     def from_json_object(cls, stat: Mapping[str, Any]) -> WriteStat:
         """Read one stat. Raises CorruptTableError naming the key whose value has the wrong type."""
         values: dict[str, Any] = {}
-        for name, key in _KEYS.items():
-            if stat.get(key) is not None:
-                values[name] = _READERS[name](key, stat[key])
-        values["unrecognised"] = {
-            key: value
-            for key, value in stat.items()
-            if key not in _KNOWN and (key, value) != _NO_RECORD_STATS
-        }
+        for key, value in stat.items():
+            name = _NAMES.get(key)
+            if name is None:
+                if (key, value) != _NO_RECORD_STATS:
+                    values.setdefault("unrecognised", {})[key] = value
+            elif value is not None:
+                # Texts and numbers as they are.
+                plain = type(value) is _PLAIN.get(name)
+                values[name] = value if plain else _READERS[name](key, value)
         return cls(**values)
 
     def to_report(self) -> dict[str, Any]:
@@ -334,7 +335,7 @@ _KEYS = {
     if item.name not in ("unrecognised", "prev_base_file", "column_ranges")
 }
 _RANGES = "columnRanges"
-_KNOWN = frozenset(_KEYS.values())
+_NAMES = {key: name for name, key in _KEYS.items()}
 # What Hudi 0.14 writes for an empty Option in the stats of a log file.
 _NO_RECORD_STATS = ("recordsStats", {"val": None})
 _ONLY_IN_RECORDS = {"prevBaseFile": None, "totalLogReadTimeMs": 0, "numUpdates": 0}
@@ -352,6 +353,11 @@ _READERS = {
     "log_version": _integer,
     "log_offset": _integer,
     "log_files": _texts,
+}
+_PLAIN = {
+    name: int if reader is _integer else str
+    for name, reader in _READERS.items()
+    if reader in (_integer, _text)
 }
 
 

@@ -44,9 +44,13 @@ class WriteEngine(Protocol):
     def matched(self) -> MatchedRows | None:
         """The rows that a condition matched, where the batch is these, each key once."""
 
-    def keys_by_partition(self, count_max: int) -> Mapping[str, Sequence[str]] | None:
-        """The keys of the batch by the partition that they come with; None where there may be more
-        rows than `count_max`."""
+    @property
+    def row_count(self) -> int:
+        """How many rows the batch has."""
+
+    def keys_by_partition(self, count_max: int | None = None) -> Mapping[str, Sequence[str]]:
+        """The keys of the batch by the partition that they come with: those of all rows, or of
+        about so many, spread over the batch."""
 
     def profile(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tideline.hudi.file_group.create_handle import create_base_files
 from tideline.hudi.file_group.handle_context import HandleContext
-from tideline.hudi.file_group.stored_key_lookup import StoredKeyLookup, WantedKeys
+from tideline.hudi.file_group.stored_key_lookup import StoredKeyLookup
+from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.placement.targets import Target
 from tideline.hudi.timeline.commit_metadata import WriteStat

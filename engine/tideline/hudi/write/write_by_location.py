@@ -14,6 +14,7 @@ Source: Hudi's BaseCommitActionExecutor and its subclasses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from tideline.errors import InvalidDataError
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
@@ -89,18 +90,26 @@ def _looked_into(
     """The table's files as far as the write has to see them, and those that may have its keys."""
     table, timeline = transaction.table, transaction.timeline
     is_global = transaction.config.index.type.is_global
-    places = known_places(table, timeline, engine, is_global=is_global)
+
+    @cache
+    def everything() -> tuple[FileSystemView, tuple[LookupCandidate, ...]]:
+        view = table.files.view(timeline, None if is_global else engine.partitions)
+        return view, _candidates(transaction, view)
+
+    places = known_places(table, timeline, engine, lambda: everything()[1], is_global=is_global)
     if places is not None:
-        view = table.files.view(timeline, {*engine.partitions, *(at.partition for at in places)})
-        candidates = _candidates(transaction, view)
+        if is_global and everything.cache_info().currsize:
+            view, candidates = everything()
+        else:
+            view = table.files.view(timeline, {*engine.partitions, *(p.partition for p in places)})
+            candidates = _candidates(transaction, view)
         found = {candidate.piece.group for candidate in candidates}
         is_known = places <= found
         count_lookup(is_answered=is_known)
         if is_known:
             kept = (candidate for candidate in candidates if candidate.piece.group in places)
             return view, tuple(kept)
-    view = table.files.view(timeline, None if is_global else engine.partitions)
-    return view, _candidates(transaction, view)
+    return everything()
 
 
 def _candidates(transaction: WriteTransaction, view: FileSystemView) -> tuple[LookupCandidate, ...]:

@@ -109,11 +109,16 @@ class SparkWriteEngine:
         for frame in self._kept:
             frame.unpersist()
 
-    def keys_by_partition(self, count_max: int) -> Mapping[str, Sequence[str]] | None:
-        if self._counts.rows > count_max:
-            return None
+    @property
+    def row_count(self) -> int:
+        return self._counts.rows
+
+    def keys_by_partition(self, count_max: int | None = None) -> Mapping[str, Sequence[str]]:
+        keys = self._rows.select(PARTITION_PATH, RECORD_KEY)
+        if count_max is not None and self.row_count > count_max:
+            keys = keys.sample(fraction=count_max / self.row_count, seed=0)
         with raised_errors():
-            rows = self._rows.select(PARTITION_PATH, RECORD_KEY).collect()
+            rows = keys.collect()
         found: dict[str, list[str]] = {}
         for row in rows:
             found.setdefault(row[PARTITION_PATH], []).append(row[RECORD_KEY])

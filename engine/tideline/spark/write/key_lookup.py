@@ -26,9 +26,9 @@ from tideline.hudi.file_group.stored_key_lookup import (
     LOCATED_FILE,
     LookupSettings,
     StoredKeyLookup,
-    WantedKeys,
     lookup_chunks,
 )
+from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.spark.task_errors import carried_errors
 from tideline.spark.write.batch import PARTITION_PATH
 from tideline.spark.write.tasks import split_runs
@@ -97,6 +97,9 @@ class LookUpKeys:
             for chunk, rows in split_runs(batches, CHUNK):
                 for slab in gathered(rows, _SLAB_ROWS_MAX, len):
                     keys, partitions = (slab.column(n) for n in (RECORD_KEY, PARTITION_PATH))
-                    wanted = WantedKeys.of(keys.combine_chunks(), partitions.combine_chunks())
-                    for number in self.chunks[chunk]:
+                    numbers = self.chunks[chunk]
+                    wanted = WantedKeys.of(
+                        keys.combine_chunks(), partitions.combine_chunks(), len(numbers)
+                    )
+                    for number in numbers:
                         yield from self.lookup.look_up(store, number, wanted)

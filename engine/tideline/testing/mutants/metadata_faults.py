@@ -334,6 +334,20 @@ METADATA_FAULTS = (
         _PLACES,
     ),
     Fault(
+        "files that have none of the keys are counted as read",
+        "engine/tideline/hudi/placement/lookup_plan.py",
+        "        return index_s <= files_s * left_out\n",
+        "        return index_s <= files_s\n",
+        ("engine/tests/hudi/placement/test_lookup_plan.py",),
+    ),
+    Fault(
+        "the greatest key of a file is left out",
+        "engine/tideline/hudi/file_group/wanted_keys.py",
+        "bisect_right(self.keys, bounds[1]",
+        "bisect_left(self.keys, bounds[1]",
+        ("engine/tests/hudi/file_group/test_wanted_keys.py",),
+    ),
+    Fault(
         "a block that is copied loses a change that falls into it",
         "engine/tideline/formats/hfile_splice.py",
         "            if not its and number < len(blocks) - 1:\n",

@@ -270,7 +270,7 @@ WRITE_FAULTS = (
     ),
     Fault(
         "a row group is copied in which a row was replaced",
-        f"{_FILE_GROUP}/copy_plan.py",
+        f"{_FILE_GROUP}/wanted_keys.py",
         "    return bool(pc.any(within).as_py())\n",
         "    return False\n",
         _COPIES,
