@@ -25,8 +25,8 @@ from tideline.iceberg.data.deletion_vector_writer import write_deletion_vectors
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed
-from tideline.iceberg.write.changed_files import chosen_rows
 from tideline.iceberg.write.held_rows import held_rows
+from tideline.iceberg.write.merged_rows import chosen_rows
 from tideline.iceberg_lake_table import IcebergLakeTable
 
 COLUMNS = pa.schema([("id", pa.int64()), ("part", pa.string()), ("n", pa.float64())])
@@ -313,6 +313,7 @@ def test_given_rows_in_many_pieces_replace_others(properties: dict[str, str]) ->
 def test_of_given_rows_only_the_chosen_ones_are_copied() -> None:
     batches = [pa.record_batch({"id": range(n, n + 4)}) for n in (0, 4, 8)]
     numbers = np.array([1, 3, 8, 9, 10, 11])
-    found = list(chosen_rows(batches, numbers, None, has_lineage=False))
-    assert [batch.column("id").to_pylist() for batch in found] == [[1, 3], [8, 9, 10, 11]]
-    assert found[1] is batches[2]
+    found = list(chosen_rows(batches, numbers))
+    assert [batch.column("id").to_pylist() for batch, _, _ in found] == [[1, 3], [8, 9, 10, 11]]
+    assert [places for _, *places in found] == [[0, 2], [2, 6]]
+    assert found[1][0] is batches[2]

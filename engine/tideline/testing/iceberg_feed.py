@@ -98,7 +98,9 @@ class IcebergFeed:
 
     def elsewhere(self) -> IcebergFeed:
         """The same files for another table."""
-        return replace(self, target=new_target(partition_by=self.target.partition_by))
+        target = self.target
+        fresh = new_target(partition_by=target.partition_by, ordering=target.ordering)
+        return replace(self, target=fresh)
 
     def _nothing(self) -> IngestRange:
         place = Location(str(self.folder / "landing"))

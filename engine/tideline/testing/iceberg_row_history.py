@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 import tideline
+from tideline.clock import SystemClock
+from tideline.iceberg.write.write_request import IcebergWrite, UpsertRules
+from tideline.iceberg_writing import write_iceberg
 
 COLUMNS = pa.schema(
     [
@@ -74,6 +77,31 @@ class RowHistory:
         updated = sum(row["id"] in self.rows for row in given)
         assert (report.rows_updated, report.rows_inserted) == (updated, len(given) - updated)
         self.rows |= {row["id"]: row for row in given}
+
+    def merge(self) -> None:
+        """Rows decided by `n`; some take rows out."""
+        given = [
+            {**row, "gone": self.chance.random() < 0.3} for row in [*self.some(), *self.some()]
+        ]
+        rules = UpsertRules(("n",), "gone")
+        write = IcebergWrite.asked("upsert", rules=rules)
+        before = dict(self.rows)
+        last: dict[int, Row] = {}
+        for row in given:
+            known = last.get(row["id"])
+            if known is None or row["n"] >= known["n"]:
+                last[row["id"]] = row
+        for number, row in last.items():
+            stored = self.rows.get(number)
+            if stored is None or row["n"] >= stored["n"]:
+                self.rows.pop(number, None)
+                if not row["gone"]:
+                    self.rows[number] = {name: row[name] for name in COLUMNS.names}
+        report = write_iceberg(self.table.table, given, write, SystemClock())
+        came = {number for number, row in self.rows.items() if row != before.get(number)}
+        assert report.rows_updated == len(came & set(before))
+        assert report.rows_inserted == len(came - set(before))
+        assert report.rows_deleted == len(set(before) - set(self.rows))
 
     def delete(self) -> None:
         given = [row["id"] for row in self.some()]
@@ -143,7 +171,7 @@ class RowHistory:
     @property
     def steps(self) -> list[Callable[[], None]]:
         """What may happen next, the more often the more it is named."""
-        usual = [self.append, self.upsert, self.upsert, self.delete, self.delete_where]
+        usual = [self.append, self.upsert, self.merge, self.delete, self.delete_where]
         rare = [self.overwrite, self.overwrite_where, self.overwrite_partitions]
         return [*usual, *usual, *rare, self.evolve, self.optimize]
 

@@ -34,6 +34,9 @@ from tideline.testing.people_ingest import no_session
 
 NAME = "orders"
 """Of the ingest, and of the table."""
+ICEBERG_MODES = ("copy-on-write", "merge-on-read")
+KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ", *ICEBERG_MODES)
+"""Of tables that changes go into: Hudi's, then Iceberg's."""
 _PAUSE_S = 0.05
 _LIMITS = Limits(1, 0)
 
@@ -62,6 +65,12 @@ class StreamFeed:
     def typed(self, **types: str) -> Self:
         """The same with these columns in the table."""
         return replace(self, schema=columns(**types), results=[])
+
+    def into(self, kind: str) -> Self:
+        """The same with a table of one of KINDS."""
+        if kind not in ICEBERG_MODES:
+            return replace(self, table_type=kind)
+        return replace(self, format=ICEBERG, properties={"write.merge.mode": kind})
 
     @property
     def target(self) -> TableTarget:

@@ -25,12 +25,13 @@ spec:
   format: Iceberg
   location: table
   recordKey: [id]
+  ordering: [n]
   partitionBy: ["bucket(2, id)"]
   services: {rewriteDataFiles: {minInputFiles: 3}}
   ingest:
   - name: landing
     source: {format: FORMAT, path: landing}
-    operation: insert
+    operation: OPERATION
     maxFilesPerCommit: 1
     onBadRow: Quarantine
     trigger: {every: 1h}
@@ -40,9 +41,12 @@ spec:
 class Workspace:
     """A folder with a resource, and a landing folder."""
 
-    def __init__(self, folder: Path, file_format: str) -> None:
+    def __init__(
+        self, folder: Path, file_format: str, operation: str = "insert", more: str = ""
+    ) -> None:
         self.folder = folder
-        (folder / "orders.yaml").write_text(YAML.replace("FORMAT", file_format))
+        yaml = YAML.replace("FORMAT", file_format).replace("OPERATION", operation)
+        (folder / "orders.yaml").write_text(yaml + more)
         (folder / "landing").mkdir()
 
     def land(self, name: str, content: str | pa.Table, at_s: int) -> None:
@@ -70,6 +74,10 @@ class Workspace:
         table = tideline.open_iceberg(str(self.folder / "table"))
         return sorted(table.to_arrow(["id"])["id"].to_pylist())
 
+    def rows(self) -> list[tuple[Any, ...]]:
+        table = tideline.open_iceberg(str(self.folder / "table"))
+        return sorted((row["id"], row["n"]) for row in table.to_arrow().to_pylist())
+
     def status(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(
             (self.folder / ".tideline/default.orders.status.json").read_text()
@@ -94,6 +102,43 @@ def test_files_go_in_and_small_ones_are_rewritten(tmp_path: Path) -> None:
     (tmp_path / ".tideline/default.orders.status.json").unlink()
     space.run("--once")
     assert space.ids() == [*range(7)]
+
+
+def test_rows_are_replaced_and_deleted_and_services_run_beside(tmp_path: Path) -> None:
+    space = Workspace(tmp_path, "parquet", "upsert")
+    flag = "_hoodie_is_deleted"
+    space.land("0.parquet", pa.table({"id": [1, 2, 3, 4], "n": [1, 1, 5, 1]}), 1)
+    changes = {"id": [1, 2, 3, 5], "n": [2, 2, 4, 1], flag: [False, True, True, False]}
+    space.land("1.parquet", pa.table(changes), 2)
+    space.land("2.parquet", pa.table({"id": [4, 6], "n": [0, 1]}), 3)
+    space.run("--once")
+    assert space.rows() == [(1, 2), (3, 5), (4, 1), (5, 1), (6, 1)]
+    table = tideline.open_iceberg(str(tmp_path / "table"))
+    assert table.schema.names == ["id", "n"]
+    space.run("--once")
+    assert space.rows() == [(1, 2), (3, 5), (4, 1), (5, 1), (6, 1)]
+    space.land("3.parquet", pa.table({"id": [6], "n": [2], "more": ["x"]}), 9)
+    (tmp_path / ".tideline/default.orders.status.json").unlink()
+    space.run("--once")
+    assert space.rows()[-1] == (6, 2)
+    assert space.status()["ingest"]["landing"]["checkpoint"] == "generation 4 up to 3.parquet"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_changes_in_text_that_do_not_fit_are_set_aside(tmp_path: Path) -> None:
+    space = Workspace(tmp_path, "csv", "upsert", "    deleteWhen: \"state = 'gone'\"\n")
+    space.land("a.csv", "id,n,state\n1,1,a\n2,2,a\n3,3,a\n", 1)
+    space.run("--once")
+    # Of a delete the key is enough; what is left needs an order.
+    space.land("b.csv", "id,n,state\n1,,gone\n2,,a\n,5,a\n3,4,b\n2,1,b\n", 2)
+    space.run("--once", code=SET_ASIDE)
+    assert space.rows() == [("2", 2), ("3", 4)]
+    kept = next((tmp_path / "landing/_quarantine").glob("b.*")).read_text().splitlines()
+    assert sorted(json.loads(row)["reason"] for row in kept) == [
+        "it has no value, and the table requires one",
+        "the ordering value is null",
+    ]
 
 
 @pytest.mark.slow

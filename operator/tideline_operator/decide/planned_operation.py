@@ -147,6 +147,7 @@ def _target(table: ResolvedTable) -> TableTarget:
             table.location,
             spec.record_key,
             spec.partition_by,
+            ordering=spec.ordering,
             schema=_columns(spec.schema),
             catalog=catalog_entry(spec.catalog),
             format=ICEBERG,

@@ -16,7 +16,6 @@ from tideline_operator.resources.field import CelRule, json_name
 _HUDI_FIELDS = (
     "type",
     "table_version",
-    "ordering",
     "index",
     "indexes",
     "uniqueness",
@@ -47,8 +46,8 @@ SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
 ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
 
 _ONLY_HUDI = "is for Hudi tables"
-_ICEBERG_OPERATIONS = ("insert", "bulk_insert")
-_ONLY_INSERTS = "rows are only added to an Iceberg table: give each ingest operation: insert"
+_ICEBERG_INSERTS = ("insert", "bulk_insert")
+_NO_KEY = "is required for an ingest that upserts or deletes: the columns that identify a row"
 _HUDI_TERMS = "names columns of a Hudi table; day(...) and the like are Iceberg's"
 _ICEBERG_TERMS = "has no :SIMPLE and :TIMESTAMP in an Iceberg table, but day(...) and the like"
 _NO_DELETION = "Delete is for Hudi tables; the files of an Iceberg table stay"
@@ -73,15 +72,15 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     is_hudi, is_iceberg = "self.format != 'Iceberg'", "self.format == 'Iceberg'"
     placed = f"{is_iceberg} || has(self.location) && self.location.size() > 0"
     one_place = f"{is_hudi} || has(self.location) != has(self.catalog)"
-    inserts = (
-        f"{is_hudi} || !has(self.ingest) || "
-        f"self.ingest.all(i, i.operation in {list(_ICEBERG_OPERATIONS)})"
+    keyed = (
+        f"{is_hudi} || (has(self.recordKey) && self.recordKey.size() > 0) || !has(self.ingest) || "
+        f"self.ingest.all(i, i.operation in {list(_ICEBERG_INSERTS)})"
     )
     stays = f"{is_hudi} || self.deletionPolicy == 'Retain'"
     rules = [
         CelRule(placed, _NO_LOCATION, field="location"),
         CelRule(one_place, _ONE_PLACE, field="location"),
-        CelRule(inserts, _ONLY_INSERTS, field="ingest"),
+        CelRule(keyed, _NO_KEY, field="recordKey"),
         CelRule(_terms_lack(is_iceberg, "("), _HUDI_TERMS, field="partitionBy"),
         CelRule(_terms_lack(is_hudi, ":"), _ICEBERG_TERMS, field="partitionBy"),
         CelRule(stays, _NO_DELETION, field="deletionPolicy"),
@@ -147,8 +146,9 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
         yield "location", _ONE_PLACE
     if any(":" in term for term in spec.partition_by):
         yield "partitionBy", _ICEBERG_TERMS
-    if any(ingest.operation.value not in _ICEBERG_OPERATIONS for ingest in spec.ingest):
-        yield "ingest", _ONLY_INSERTS
+    inserts = all(ingest.operation.value in _ICEBERG_INSERTS for ingest in spec.ingest)
+    if not inserts and not spec.record_key:
+        yield "recordKey", _NO_KEY
     if spec.deletion_policy.value != "Retain":
         yield "deletionPolicy", _NO_DELETION
     for name in _written(spec, _HUDI_FIELDS):

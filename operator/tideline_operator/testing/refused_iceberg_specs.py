@@ -38,7 +38,6 @@ ICEBERG_REFUSALS = (
         "partitionBy",
         "names columns of a Hudi table; day(...) and the like are Iceberg's",
     ),
-    _of_hudi("ordering: [ts]", "ordering"),
     _of_hudi("index: {type: BLOOM}", "index"),
     _of_hudi("indexes: [column_stats]", "indexes"),
     _of_hudi("keyGenerator: {hiveStyle: true}", "keyGenerator"),
@@ -60,8 +59,8 @@ ICEBERG_REFUSALS = (
     ),
     _of_hudi(
         "ingest: [{name: a, source: {format: csv, path: in}}]",
-        "ingest",
-        "rows are only added to an Iceberg table: give each ingest operation: insert",
+        "recordKey",
+        "is required for an ingest that upserts or deletes: the columns that identify a row",
     ),
     _of_hudi("catalog: {type: rest, uri: 'http://c', table: a.b}", "location", ONE_PLACE),
     RefusedSpec(

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types
 
+from tideline.formats.marked_values import marked_values
 from tideline.hudi.log.entry_fold import Flags
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.parquet.column_encoding import decoded
@@ -24,11 +24,9 @@ def missing_values(column: pa.Array, partial: PartialUpdates) -> Flags:
     if partial.mode is PartialUpdateMode.IGNORE_DEFAULTS:
         flags: Flags = column.is_null().to_numpy(zero_copy_only=False)
         return flags
-    if partial.unavailable is None or not _is_text(column.type):
+    if partial.unavailable is None:
         return np.zeros(len(column), dtype=np.bool_)
-    marker = pa.scalar(partial.unavailable.encode(), pa.binary()).cast(column.type)
-    unavailable: Flags = pc.fill_null(pc.equal(column, marker), False).to_numpy(False)
-    return unavailable
+    return marked_values(column, partial.unavailable)
 
 
 def filled_up(
@@ -68,12 +66,3 @@ def gains(
             has = ~missing_values(others.column(name), partial)
             gaining |= missing & (has if present is None else present[name])
     return gaining
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-    )

@@ -1,6 +1,7 @@
 """The rows of a table that have the keys of given rows, and where each key is among these.
 
-1. Of given rows with the same key the last one counts.
+1. Of given rows with the same key the last one counts, or that with the greatest values of some
+   columns. With these a stored row that is greater stays, and the given one is passed over.
 2. Files are left out by the range of the keys, or by their values where these are few, and by
    partition where the key has all columns that place a row.
 """
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.formats.row_filter import RowFilter
@@ -31,6 +35,7 @@ from tideline.iceberg.scan.pruning import FilePruning
 from tideline.iceberg.write.row_selection import RowNumbers
 
 _FEW_KEYS = 100
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +90,68 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class GivenKeys:
-    """The keys of given rows; `last` has, for each, the number of the row that counts."""
+    """The keys of given rows: `numbers` has that of each row. `last` has, for each key, the number
+    of the row that counts, by its values in the columns `order`: of those `ascending` by them the
+    last. Rows that `always_win` do so over whatever is stored."""
 
     key: TableKey
     rows: pa.RecordBatch
     values: RowValues
+    numbers: RowNumbers
     last: RowNumbers
+    order: pa.RecordBatch
+    ascending: RowNumbers
+    always_win: Flags
 
     @classmethod
-    def of(cls, rows: pa.Table, key: TableKey) -> GivenKeys:
-        """Of rows that have the key's columns. Raises InvalidDataError for a key that is null."""
+    def of(
+        cls, rows: pa.Table, key: TableKey, order_by: Sequence[str], deletes: Flags
+    ) -> GivenKeys:
+        """Of rows that have the columns; some of them may delete. A delete without a value to
+        decide by takes out whatever was before it.
+
+        Raises InvalidDataError for a key that is null, and for another row without such a value.
+        """
         columns = key.values(rows)
         if any(column.null_count for column in columns):
             raise InvalidDataError("a key is null", value=", ".join(key.columns))
-        values = RowValues.of(columns)
+        values, order = RowValues.of(columns), _held(rows, order_by)
+        numbers = values.numbers(columns)
+        lacks = np.zeros(rows.num_rows, np.bool_)
+        for column in order.columns:
+            lacks |= column.is_null().to_numpy(zero_copy_only=False)
+        if (lacks & ~deletes).any():
+            raise InvalidDataError("an ordering value is null", value=", ".join(order_by))
+        ascending = _ascending(order, rows.num_rows)
+        if lacks.any():
+            cut = np.full(len(values), ABSENT, np.int64)
+            np.maximum.at(cut, numbers[lacks], np.flatnonzero(lacks))
+            ascending = ascending[ascending >= cut[numbers[ascending]]]
+            is_first = ascending == cut[numbers[ascending]]
+            ascending = np.concatenate([ascending[is_first], ascending[~is_first]])
+            # Whatever comes behind such a delete wins as it does.
+            lacks = cut[numbers] != ABSENT
         last = np.zeros(len(values), dtype=np.int64)
-        last[values.numbers(columns)] = np.arange(rows.num_rows, dtype=np.int64)
-        parts = rows.select(key.columns).combine_chunks()
-        held = pa.RecordBatch.from_arrays(
-            [column.combine_chunks() for column in parts.columns], schema=parts.schema
-        )
-        return cls(key, held, values, last)
+        # Of a number that is named twice the last assignment counts.
+        last[numbers[ascending]] = ascending
+        held = _held(rows, key.columns)
+        return cls(key, held, values, numbers, last, order, ascending, lacks)
 
     def of_rows(self, rows: pa.RecordBatch) -> RowNumbers:
         """For each of a table's rows the number of the given row with its key, ABSENT without."""
         found = self.values.numbers(self.key.values(rows))
         return np.where(found == ABSENT, ABSENT, self.last[found]) if len(self.last) else found
+
+    def beaten(self, rows: pa.RecordBatch, numbers: RowNumbers) -> Flags:
+        """Which of a table's rows, whose given rows have these numbers, are greater than these."""
+        same = ~self.always_win[numbers]
+        greater = np.zeros(len(numbers), np.bool_)
+        given = self.order.take(pa.array(numbers))
+        for name in self.order.schema.names:
+            stored, found = rows.column(name), given.column(name)
+            greater |= same & _is_greater(stored, found)
+            same &= ~_is_greater(found, stored)
+        return greater
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +171,25 @@ class KeyedRows:
 
     @property
     def columns(self) -> frozenset[str]:
-        return frozenset(self.keys.key.columns)
+        return frozenset((*self.keys.key.columns, *self.keys.order.schema.names))
 
     def of_file(self, file: DataFile) -> None:  # noqa: ARG002
         return None
 
     def numbers(self, rows: pa.RecordBatch) -> RowNumbers:
-        return np.flatnonzero(self.keys.of_rows(rows) != ABSENT)
+        return self.replaced(rows)[0]
+
+    def replaced(self, rows: pa.RecordBatch) -> tuple[RowNumbers, RowNumbers, RowNumbers]:
+        """Which of these rows go, the given rows that take their places, and the given rows that
+        are passed over for a greater one."""
+        numbers = self.keys.of_rows(rows)
+        at = np.flatnonzero(numbers != ABSENT)
+        numbers = numbers[at]
+        order = self.keys.order.schema.names
+        if not order:
+            return at, numbers, numbers[:0]
+        greater = self.keys.beaten(rows.select(order).take(pa.array(at)), numbers)
+        return at[~greater], numbers[~greater], numbers[greater]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +227,41 @@ def _named(schema: Schema, name: str) -> NestedField:
     if found is None:
         raise ConfigError("the table has no such column", value=name)
     return found
+
+
+def _held(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
+    """Some columns of a table as one batch."""
+    found = rows.select(list(names)).combine_chunks()
+    columns = [column.combine_chunks() for column in found.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=found.schema)
+
+
+def _ascending(order: pa.RecordBatch, count: int) -> RowNumbers:
+    """The numbers of rows from the least to the greatest, equal ones in their order."""
+    if not order.schema.names:
+        return np.arange(count, dtype=np.int64)
+    ranks = [
+        np.where(
+            column.is_valid().to_numpy(zero_copy_only=False),
+            pc.rank(column, "ascending", tiebreaker="dense").to_numpy(),
+            0,
+        )
+        for column in order.columns
+    ]
+    # The last key is the first one that counts.
+    numbers: RowNumbers = np.lexsort(tuple(reversed(ranks)))
+    return numbers
+
+
+def _is_greater(one: pa.Array, other: pa.Array) -> Flags:
+    """Which values are, as `_ascending` has them: null is the least, and NaN the greatest."""
+    found = pc.fill_null(pc.greater(one, other), False)
+    found = pc.or_(found, pc.and_(pc.is_valid(one), pc.is_null(other)))
+    if types.is_floating(one.type):
+        is_above = pc.and_(pc.is_nan(one), pc.invert(pc.fill_null(pc.is_nan(other), False)))
+        found = pc.or_(found, pc.fill_null(is_above, False))
+    greater: Flags = found.to_numpy(zero_copy_only=False)
+    return greater
 
 
 def _range(keys: GivenKeys, schema: pa.Schema) -> RowFilter:

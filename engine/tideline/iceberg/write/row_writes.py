@@ -25,24 +25,18 @@ from tideline.errors import ConflictError, InvalidDataError
 from tideline.iceberg.commit.file_identity import file_key
 from tideline.iceberg.commit.row_conflicts import ReadState
 from tideline.iceberg.data.arrow_schema import arrow_schema
-from tideline.iceberg.data.row_lineage import ROW_ID, has_lineage
-from tideline.iceberg.data.row_values import ABSENT
+from tideline.iceberg.data.position_deletes import NO_POSITIONS
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.iceberg.write.changed_files import (
-    ChangedFile,
-    changed_files,
-    chosen_rows,
-    given_batches,
-    kept_rows,
-    merged_rows,
-)
+from tideline.iceberg.write.changed_files import ChangedFile, changed_files, kept_rows
 from tideline.iceberg.write.fitted_rows import fitted_streams
+from tideline.iceberg.write.given_changes import GivenChanges, fields_of
 from tideline.iceberg.write.held_rows import held_rows
-from tideline.iceberg.write.keyed_rows import GivenKeys, KeyedRows, TableKey
+from tideline.iceberg.write.keyed_rows import KeyedRows, TableKey
+from tideline.iceberg.write.merged_rows import MergedRows
 from tideline.iceberg.write.new_deletes import NewDeletes, own_deletes
 from tideline.iceberg.write.new_files import NewFiles
 from tideline.iceberg.write.publish import (
@@ -55,6 +49,7 @@ from tideline.iceberg.write.row_change import RowChange
 from tideline.iceberg.write.row_selection import (
     AllRows,
     MatchingRows,
+    RowNumbers,
     RowSelection,
     RowsOfPartitions,
 )
@@ -97,23 +92,23 @@ def write_by_key(
     table: IcebergTable, streams: Streams, write: IcebergWrite, *, clock: Clock
 ) -> IcebergWritten:
     """Put rows in the places of those with the same key, the others beside them; or delete those
-    with the key of given rows. Of given rows with the same key the last one counts. Raises as
-    `overwrite_rows`."""
+    with the key of given rows. Of given rows with the same key the last one counts, or what
+    `write.rules` says. Raises as `overwrite_rows`."""
     done = earlier_write(table, write)
     if done is not None:
         return done
     schema = table.metadata.schema()
     key = TableKey.of(schema, write.key)
-    fields = schema.fields
+    fields = fields_of(schema, key, write.rules)
     if write.operation is IcebergOperation.DELETE:
         fields, streams = key.fields, _only(streams, key.columns)
     WriteSettings.of(table.metadata, write.options)
     with (
         of_table(table.metadata.location),
-        held_rows(fitted_streams(streams, fields), arrow_schema(fields)) as given,
+        held_rows(fitted_streams(streams, fields), arrow_schema(fields)) as rows,
     ):
-        work = _ByKey(table, write, schema, GivenKeys.of(given, key), given)
-        return _until_first(table, write, work.change, (), clock)
+        given = GivenChanges.of(rows, schema, key, write.rules)
+        return _until_first(table, write, _ByKey(write, schema, given).change, (), clock)
 
 
 @dataclass(slots=True)
@@ -125,6 +120,7 @@ class _Attempt:
     files: NewFiles
     deletes: NewDeletes
     changed: list[ChangedFile] = field(default_factory=list)
+    passed: RowNumbers = field(default_factory=lambda: NO_POSITIONS)
 
     @classmethod
     def of(cls, table: IcebergTable, write: IcebergWrite) -> _Attempt:
@@ -148,10 +144,11 @@ class _Attempt:
         return self.files.settings.merges_on_read(self.row_level, self.metadata)
 
     def look(self, selection: RowSelection, *, keeps_rows: bool = False) -> None:
-        """Find the files that have selected rows."""
+        """Find the files that have selected rows, and the given rows that are passed over."""
         io, head = self.table.io, self.files.head
-        found = changed_files(io, self.metadata, head, selection, keeps_rows=keeps_rows)
-        self.changed = list(found)
+        found = list(changed_files(io, self.metadata, head, selection, keeps_rows=keeps_rows))
+        self.changed = [file for file in found if file.count or file.is_whole]
+        self.passed = np.concatenate([NO_POSITIONS, *(file.passed for file in found)])
 
     def take_out(self, selection: RowSelection) -> None:
         """Write what stays, or which rows do not."""
@@ -189,52 +186,30 @@ class _Attempt:
 class _ByKey:
     """A write by key, made on one state of the table after another."""
 
-    table: IcebergTable
     write: IcebergWrite
     schema: Schema
-    keys: GivenKeys
-    given: pa.Table
+    given: GivenChanges
 
     def change(self, attempt: _Attempt) -> RowChange:
         """Write the files of an attempt."""
-        if attempt.metadata.schema() != self.schema:
+        metadata, given = attempt.metadata, self.given
+        if metadata.schema() != self.schema:
             message = "the columns of the table changed meanwhile: nothing was written, write again"
-            raise ConflictError(message, table=attempt.metadata.location)
-        selection = KeyedRows.of(self.keys, attempt.metadata)
+            raise ConflictError(message, table=metadata.location)
+        selection = KeyedRows.of(given.keys, metadata)
         if self.write.operation is IcebergOperation.DELETE:
             attempt.look(selection)
             attempt.take_out(selection)
             return attempt.change(_deleted(attempt), selection)
-        replaced = self._merge(attempt, selection)
-        counts = RowCounts(inserted=len(self.keys.last) - replaced, updated=replaced)
+        attempt.look(selection, keeps_rows=attempt.merges_on_read and not given.unavailable)
+        merge = MergedRows(attempt.table.io, metadata, selection, given, attempt.passed)
+        if attempt.merges_on_read:
+            attempt.take_out(selection)
+            attempt.files.add(merge.beside(attempt.changed))
+        else:
+            attempt.files.add(merge.among(attempt.changed))
+        counts = RowCounts(merge.inserted, merge.updated, merge.deleted)
         return attempt.change(counts, selection)
-
-    def _merge(self, attempt: _Attempt, selection: KeyedRows) -> int:
-        """Write all given rows; how many took the places of others."""
-        if not attempt.merges_on_read:
-            attempt.look(selection)
-            replaced: list[int] = []
-            io, metadata = attempt.table.io, attempt.metadata
-            attempt.files.add(
-                merged_rows(io, metadata, attempt.changed, self.keys, self.given, replaced.append)
-            )
-            return sum(replaced)
-        attempt.look(selection, keeps_rows=True)
-        attempt.take_out(selection)
-        ids = np.full(self.given.num_rows, ABSENT, np.int64)
-        is_replaced = np.zeros(self.given.num_rows, np.bool_)
-        carries = has_lineage(attempt.metadata)
-        for rows in (rows for file in attempt.changed for rows in file.rows):
-            numbers = self.keys.of_rows(rows)
-            is_replaced[numbers] = True
-            if carries:
-                stored = rows.column(ROW_ID.name).fill_null(ABSENT).to_numpy()
-                ids[numbers] = stored
-        last = np.sort(self.keys.last)
-        known = pa.array(ids[last], mask=ids[last] == ABSENT)
-        batches = given_batches(self.given)
-        attempt.files.add(chosen_rows(batches, last, known, has_lineage=carries))
-        return int(is_replaced.sum())
 
 
 def _replaced(

@@ -52,6 +52,18 @@ class WriterProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class UpsertRules:
+    """What decides in an upsert. Of rows with one key, stored and given, that with the greatest
+    values of `order_by` stays, and of equal ones the last given. A given row in which the column
+    `deleted_by` is true takes the row out; the table need not have that column. A text or bytes
+    that is `unavailable` stands for the value of the row before, given or stored."""
+
+    order_by: tuple[str, ...] = ()
+    deleted_by: str | None = None
+    unavailable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IcebergWrite:
     """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
     without being written twice; `extra` goes into the summary of the snapshot. Rows that match
@@ -66,6 +78,7 @@ class IcebergWrite:
     where: Any = None
     key: tuple[str, ...] = ()
     progress: WriterProgress = field(default_factory=WriterProgress)
+    rules: UpsertRules = UpsertRules()
 
     @classmethod
     def asked(
@@ -79,11 +92,21 @@ class IcebergWrite:
         where: Any = None,
         key: Sequence[str] = (),
         progress: WriterProgress | None = None,
+        rules: UpsertRules | None = None,
     ) -> IcebergWrite:
         """As callers give it. Raises ConfigError."""
         wanted = IcebergOperation.named(operation, default=IcebergOperation.APPEND)
-        kept = progress or WriterProgress()
-        return cls(wanted, branch, token, extra or {}, options or {}, where, tuple(key), kept)
+        return cls(
+            wanted,
+            branch,
+            token,
+            extra or {},
+            options or {},
+            where,
+            tuple(key),
+            progress or WriterProgress(),
+            rules or UpsertRules(),
+        )
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
@@ -100,6 +123,10 @@ class IcebergWrite:
             raise ConfigError(message, value=self.operation.value)
         if self.key and (self.where is not None or not self.operation.is_keyed):
             raise ConfigError("a key is for upserts and deletes of rows", value=", ".join(self.key))
+        if self.rules != UpsertRules() and self.operation is not IcebergOperation.UPSERT:
+            raise ConfigError(
+                "what decides between rows is for upserts", value=self.operation.value
+            )
         own = next((name for name in self.extra if name.startswith(_OWN)), None)
         if own is not None:
             raise ConfigError("extra metadata does not take names of the commit's own", value=own)

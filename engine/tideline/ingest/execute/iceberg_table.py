@@ -12,26 +12,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, InvalidDataError, ObjectNotFoundError, TableExistsError
+from tideline.errors import (
+    ConfigError,
+    ConflictError,
+    InvalidDataError,
+    ObjectNotFoundError,
+    TableExistsError,
+)
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.table.schema_evolution import evolve
-from tideline.hudi.write.batch_rules import ARRIVAL
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.iceberg.evolution.columns import AddColumn, WidenColumn
 from tideline.iceberg.evolution.execute import plan_changes
 from tideline.iceberg.evolution.step import Step
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_operation import IcebergOperation
-from tideline.iceberg.write.write_request import IcebergWrite, WriterProgress
+from tideline.iceberg.write.write_request import IcebergWrite, UpsertRules, WriterProgress
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg
 from tideline.iceberg_writing import write_iceberg
 from tideline.ingest.arrow_schema import arrow_schema
@@ -46,6 +55,7 @@ from tideline.ingest.sources.iceberg_checkpoints import (
     require_iceberg_generation,
     summary_of,
 )
+from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Shape, Sweep
 
 if TYPE_CHECKING:
@@ -97,16 +107,21 @@ class IcebergIngestTable:
         return {} if self.lake is None else iceberg_checkpoints(self.lake.metadata)
 
     def other_ingests(self, work: IngestRange) -> list[str]:
-        return sorted(set(self.checkpoints(work)) - {work.name, work.former_name})
+        return _others(self.checkpoints(work), work)
 
     def shape(self, shape: Shape) -> Shape:
-        return shape
+        """An upsert takes values that were not available from the row before."""
+        return replace(shape, unavailable=UNAVAILABLE) if shape.can_delete else shape
 
-    def on_spark(self, shape: Shape, *, deletes: bool) -> Shape:  # noqa: ARG002
+    def on_spark(self, shape: Shape, *, deletes: bool) -> Shape:
         """Rows without a value where the table must have one are at fault."""
+        if deletes:
+            return replace(shape, required=self.record_key)
         columns = self.columns()
         required = () if columns is None else [item.name for item in columns if not item.nullable]
-        return replace(shape, required=tuple(dict.fromkeys((*self.record_key, *required))))
+        required = tuple(dict.fromkeys((*self.record_key, *required)))
+        ordering = self.ordering if shape.can_delete else ()
+        return replace(shape, required=required, ordering=ordering)
 
     def why_spark(self, work: IngestRange, size_bytes: int = 0) -> str | None:  # noqa: ARG002
         """Rows of an Iceberg table are written here."""
@@ -131,32 +146,25 @@ class IcebergIngestTable:
     def try_rows(self, rows: DataFrame, work: IngestRange) -> None:  # noqa: ARG002
         from tideline.spark.source_files.landed_rows import computed_columns
 
-        columns = computed_columns(rows.drop(ARRIVAL))
+        columns = computed_columns(rows.drop(ARRIVAL, DELETED_FLAG))
         self._steps(columns, missing=MissingColumns.OPTIONAL_ARE_NULL)
 
     def write(self, rows: Any, taken: TakenRange) -> CommitReport:
-        table = rows if isinstance(rows, pa.Table) else rows.toArrow()
-        if ARRIVAL in table.column_names:
-            table = table.drop_columns([ARRIVAL])
-        made = self._created(table.schema)
-        lake = made.lake
-        assert lake is not None, "it was created"
-        change = made._evolved(table.schema)
-        table = as_named(table, lake.schema)
-        request = IcebergWrite(
-            IcebergOperation.named(taken.work.write_operation, default=IcebergOperation.APPEND),
-            progress=self._progress(taken),
+        operation = IcebergOperation.named(
+            taken.work.write_operation, default=IcebergOperation.UPSERT
         )
-        report = write_iceberg(lake.table, table, request, self.clock)
-        return replace(
-            report,
-            columns_added=change.added_texts,
-            columns_widened=change.widened_texts,
-            notes=(*report.notes, *change.notes),
-        )
+        return self._written(rows, operation, self._progress(taken))
 
-    def write_all(self, rows: Any, taken: TakenRange) -> CommitReport:  # noqa: ARG002
-        raise ConfigError("rows of an Iceberg table are not replaced by an ingest", table=self.uri)
+    def write_all(self, rows: Any, taken: TakenRange) -> CommitReport:
+        progress, work = self._progress(taken), taken.work
+
+        def require(now: TableMetadata) -> None:
+            progress.require(now)
+            if others := _others(iceberg_checkpoints(now), work):
+                message = f"ingest {others[0]!r} has committed since this one began"
+                raise ConflictError(message, table=self.uri)
+
+        return self._written(rows, IcebergOperation.OVERWRITE, replace(progress, require=require))
 
     def sweep(
         self,
@@ -166,6 +174,33 @@ class IcebergIngestTable:
         progress: Callable[[str], None],  # noqa: ARG002
     ) -> CommitReport:
         raise ConfigError("an Iceberg table is not read again into itself", table=self.uri)
+
+    def _written(
+        self, rows: Any, operation: IcebergOperation, progress: WriterProgress
+    ) -> CommitReport:
+        table = _arrived(rows if isinstance(rows, pa.Table) else rows.toArrow())
+        columns = _own_columns(table.schema)
+        made = self._created(columns)
+        lake = made.lake
+        assert lake is not None, "it was created"
+        change = NO_CHANGE if operation is IcebergOperation.DELETE else made._evolved(columns)
+        if operation is IcebergOperation.APPEND:
+            table = _without_deletes(table)
+        schema, rules = lake.schema, UpsertRules()
+        if operation is IcebergOperation.UPSERT:
+            flag = DELETED_FLAG if DELETED_FLAG in table.column_names else None
+            rules = UpsertRules(_names_in(schema, self.ordering), flag, UNAVAILABLE)
+            if flag is not None and flag not in schema.names:
+                schema = schema.append(pa.field(flag, pa.bool_()))
+        key = _names_in(lake.schema, self.record_key) if operation.is_keyed else ()
+        write = IcebergWrite(operation, key=key, progress=progress, rules=rules)
+        report = write_iceberg(lake.table, as_named(table, schema), write, self.clock)
+        return replace(
+            report,
+            columns_added=change.added_texts,
+            columns_widened=change.widened_texts,
+            notes=(*report.notes, *change.notes),
+        )
 
     def _progress(self, taken: TakenRange) -> WriterProgress:
         work, checkpoint = taken.work, taken.checkpoint
@@ -233,6 +268,39 @@ class IcebergIngestTable:
         except ConfigError as error:
             raise InvalidDataError(error.message, table=self.uri, value=error.value) from error
         return evolved.change, steps
+
+
+def _others(checkpoints: Mapping[str, Checkpoint], work: IngestRange) -> list[str]:
+    return sorted(set(checkpoints) - {work.name, work.former_name})
+
+
+def _arrived(rows: pa.Table) -> pa.Table:
+    """The rows in the order of their arrival."""
+    if ARRIVAL not in rows.column_names:
+        return rows
+    arrival = rows.column(ARRIVAL).to_numpy()
+    rows = rows.drop_columns([ARRIVAL])
+    is_sorted = bool((arrival[:-1] <= arrival[1:]).all())
+    return rows if is_sorted else rows.take(pa.array(np.argsort(arrival, kind="stable")))
+
+
+def _own_columns(schema: pa.Schema) -> pa.Schema:
+    """Without the flag of deletes, which adds no column to a table."""
+    return pa.schema([item for item in schema if item.name != DELETED_FLAG])
+
+
+def _names_in(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns by the table's names for them."""
+    known = {name.casefold(): name for name in schema.names}
+    return tuple(known.get(name.casefold(), name) for name in names)
+
+
+def _without_deletes(rows: pa.Table) -> pa.Table:
+    """A row that deletes another adds none."""
+    if DELETED_FLAG not in rows.column_names:
+        return rows
+    stays = pc.invert(pc.fill_null(rows.column(DELETED_FLAG), False))
+    return rows.filter(stays).drop_columns([DELETED_FLAG])
 
 
 def _changes(schema: pa.Schema, change: SchemaChange, format_version: int) -> Iterator[Step]:

@@ -271,11 +271,12 @@ def _lacks(intake: Intake, columns: Sequence[str]) -> str | None:
     """Why a file with these columns has no rows for the table."""
     keys = intake.keys
     present = {name.lower() for name in columns}
+    made = "which the {} is made of"
     roles = [("which the table requires", intake.required)]
     if keys is not None:
-        made = "which the {} is made of"
         roles.append((made.format("record key"), keys.record_fields))
-        roles.append((made.format("ordering"), intake.ordering))
+    roles.append((made.format("ordering"), intake.ordering))
+    if keys is not None:
         paths = tuple(part.field for part in keys.partition_fields)
         roles.append((made.format("partition path"), paths))
     for role, names in roles:

@@ -42,7 +42,8 @@ class Intake:
     `schema` is the table's, None where the first batch decides it. With `fits` text is cast to its
     types; with `only_keys` (a delete) columns that are no keys do not matter. `keys`, `ordering`
     and `required` say what a row must have; `keys` is None where there is no table yet, or none of
-    Hudi. `left_out` are the digests of rows that are set aside.
+    Hudi. One that deletes needs what is in the `record_key` of these alone. `left_out` are the
+    digests of rows that are set aside.
     """
 
     session: SparkSession
@@ -55,6 +56,7 @@ class Intake:
     keys: KeyGenerator | None = None
     ordering: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    record_key: tuple[str, ...] = ()
     left_out: frozenset[int] = frozenset()
 
     @property
@@ -111,28 +113,32 @@ class Intake:
     def value_faults(self, fitted: DataFrame) -> list[RowFault]:
         """What no row may lack, in rows of the table's columns."""
         own = {name.lower() for name in fitted.columns}
-        lacking = [name for name in self.required if name.split(".")[0].lower() in own]
-        needed = [
-            RowFault(column_of(name).isNull(), name, "it has no value, and the table requires one")
-            for name in lacking
-        ]
+        stays = ~_deletes(fitted)
+        faults = []
+        for name in self.required:
+            if name.split(".")[0].lower() in own:
+                lacks = column_of(name).isNull()
+                lacks = lacks if name in self.record_key else lacks & stays
+                faults.append(RowFault(lacks, name, "it has no value, and the table requires one"))
+        for name in self.ordering:
+            lacks = column_of(name).isNull() & stays
+            faults.append(RowFault(lacks, name, "the ordering value is null"))
         keys = self.keys
         if keys is None:
-            return needed
+            return faults
         made_of = ", ".join((*keys.record_fields, *keys.plain_partition_fields))
         two_texts = with_two_texts(keys, fitted.schema)
-        faults = [*needed, RowFault(two_texts, made_of, TWO_TEXTS)]
         names = ", ".join(keys.record_fields)
         no_key = record_key_column(keys, fitted.schema).isNull() & ~two_texts
-        faults.append(RowFault(no_key, names, "the record key is null or empty"))
-        for name in self.ordering:
-            lacks = column_of(name).isNull() & ~_deletes(fitted)
-            faults.append(RowFault(lacks, name, "the ordering value is null"))
+        key_faults = [
+            RowFault(two_texts, made_of, TWO_TEXTS),
+            RowFault(no_key, names, "the record key is null or empty"),
+        ]
         if keys.partition_fields:
             names = ", ".join(part.field for part in keys.partition_fields)
             no_path = partition_path_column(keys, fitted.schema).isNull() & ~two_texts
             faults.append(RowFault(no_path, names, "the partition value cannot be read as a time"))
-        return faults
+        return [*key_faults, *faults]
 
     def _without_faulty(self, rows: DataFrame, faults_of: FaultsOf) -> DataFrame:
         faults = faults_of(rows) if self.left_out else []

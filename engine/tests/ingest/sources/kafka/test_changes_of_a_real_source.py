@@ -20,6 +20,7 @@ from tideline.testing.debezium_connector import DebeziumConnector, build
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.maven_jars import require_jars
 from tideline.testing.postgres_server import PostgresDatabase
+from tideline.testing.stream_feed import KINDS
 from tideline.testing.topic_feed import TopicFeed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.slow]
@@ -75,19 +76,13 @@ def drained_until(feed: TopicFeed, wanted: Any, *columns: str) -> None:
         time.sleep(0.3)
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_types_keys_large_values_and_new_columns(
-    kafka_broker: KafkaBroker, source: PostgresDatabase, tmp_path: Path, table_type: str
+    kafka_broker: KafkaBroker, source: PostgresDatabase, tmp_path: Path, kind: str
 ) -> None:
     with DebeziumConnector(tmp_path / "connect", kafka_broker, source, "orders") as connector:
-        feed = feed_of(
-            tmp_path,
-            kafka_broker,
-            connector,
-            table_type=table_type,
-            table_version=9,
-            properties=FILLING,
-        )
+        filling = feed_of(tmp_path, kafka_broker, connector, table_version=9, properties=FILLING)
+        feed = filling.into(kind)
         drained_until(feed, [(1, "a1"), (2, "a2")], "id", "v")
         names = ("at", "zoned", "day", "time", "amount", "free", "doc", "tags", "octets", "code")
         (row, _) = feed.rows(*names, "size", "ok", "numbers", "short", "fixed")

@@ -22,6 +22,7 @@ from tideline.ingest.sources.kafka.declared import (
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.schema_registry import SchemaRegistry, connect_envelope
+from tideline.testing.stream_feed import KINDS
 from tideline.testing.topic_feed import TopicFeed
 
 pytestmark = pytest.mark.kafka
@@ -59,12 +60,12 @@ def changes(folder: Path, broker: KafkaBroker, topic: str, **declared: Any) -> T
     )
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_creates_updates_and_deletes_of_a_source_table(
-    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, table_type: str
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, kind: str
 ) -> None:
     kafka_broker.create_topic(topic)
-    found = replace(changes(tmp_path, kafka_broker, topic), table_type=table_type)
+    found = changes(tmp_path, kafka_broker, topic).into(kind)
     first = [change("r", None, row(number, 5, f"a{number}")) for number in range(4)]
     kafka_broker.produce(topic, first)
     assert found.drain() is None
@@ -86,14 +87,17 @@ def test_creates_updates_and_deletes_of_a_source_table(
     assert found.results[-1].rows_deleted >= 1
 
 
+@pytest.mark.parametrize("kind", ["MERGE_ON_READ", "copy-on-write"])
 def test_the_position_in_the_source_orders_events(
-    kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, kind: str
 ) -> None:
     kafka_broker.create_topic(topic)
     long = ColumnType.parse("long")
     declared = changes(tmp_path, kafka_broker, topic, record_fields=(RecordField.LSN,))
     found = replace(
-        declared, ordering=("_event_lsn",), schema=(*declared.schema, Column("_event_lsn", long))
+        declared.into(kind),
+        ordering=("_event_lsn",),
+        schema=(*declared.schema, Column("_event_lsn", long)),
     )
     kafka_broker.produce(topic, [change("c", None, row(1, 1, "new"), lsn=20)])
     found.drain()
@@ -110,17 +114,13 @@ def test_the_position_in_the_source_orders_events(
     assert found.rows("id", "v", "_event_lsn") == [(1, "new", 20)]
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_values_that_were_not_available_keep_what_is_stored(
-    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, table_type: str
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, kind: str
 ) -> None:
     kafka_broker.create_topic(topic)
-    found = replace(
-        changes(tmp_path, kafka_broker, topic),
-        table_type=table_type,
-        table_version=9,
-        properties=FILLING,
-    )
+    filling = replace(changes(tmp_path, kafka_broker, topic), table_version=9, properties=FILLING)
+    found = filling.into(kind)
     kafka_broker.produce(
         topic, [change("c", None, row(1, 1, "large")), change("c", None, row(2, 1, "b"))]
     )

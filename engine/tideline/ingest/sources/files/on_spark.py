@@ -53,6 +53,7 @@ class FilesOnSpark:
             keys=shape.keys,
             ordering=shape.ordering,
             required=shape.required,
+            record_key=shape.record_key,
             left_out=shape.left_out,
         )
         return cls(intake, not is_text, remembers)

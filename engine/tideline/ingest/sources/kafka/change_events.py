@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from tideline.bounded.parsing import PARSER_FAULTS, parse_json
 from tideline.errors import CorruptTableError
+from tideline.formats.marked_values import marked_values
 from tideline.ingest.sources.kafka.avro_rows import avro_rows, read_by_schema
 from tideline.ingest.sources.kafka.binlog_sequence import binlog_sequence
 from tideline.ingest.sources.kafka.connect_avro import avro_meaning
@@ -222,8 +223,9 @@ _NO_BEFORE = (
 
 _NOT_AVAILABLE = "the value was not available to the connector, "
 _NOT_KEPT = (
-    "and the table keeps none: create it with hoodie.table.partial.update.mode: FILL_UNAVAILABLE, "
-    "or give the source table REPLICA IDENTITY FULL"
+    "and the one before is not kept: that takes upserts, and of a Hudi table "
+    "hoodie.table.partial.update.mode: FILL_UNAVAILABLE; or give the source table REPLICA IDENTITY "
+    "FULL"
 )
 _NO_LISTS = "and tables do not keep lists: give the source table REPLICA IDENTITY FULL"
 _NO_ROW_BEFORE = (
@@ -319,12 +321,9 @@ def _has(source: pa.StructArray, name: str) -> bool:
 def _unavailable(column: pa.ChunkedArray) -> list[int]:
     """The places of values that a connector did not have."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        marker = pa.scalar(UNAVAILABLE.encode(), pa.binary()).cast(kind)
-        found: list[int] = pc.indices_nonzero(pc.equal(column, marker)).to_pylist()
-        return found
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         marked = pc.equal(pc.list_flatten(column), UNAVAILABLE)
         parents = pc.filter(pc.list_parent_indices(column), marked)
         return sorted(set(parents.to_pylist()))
-    return []
+    found: list[int] = np.flatnonzero(marked_values(column, UNAVAILABLE)).tolist()
+    return found
