@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import tideline
+from tideline.cli.main import run
 from tideline.errors import ConfigError
 from tideline.ingest.sources.checkpoint import Checkpoint
+from tideline.ingest.sources.postgres import ahead
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.lsn import parse_lsn
 from tideline.ingest.sources.postgres.position import PostgresPosition
@@ -42,6 +45,7 @@ spec:
   schema: [{name: id, type: long}]
 """
 TABLE = "create table {} (id bigint primary key, v text)"
+NAMES = ("items", "orders")
 
 
 @dataclass
@@ -219,3 +223,22 @@ def test_what_a_source_lacks_is_named(
     with pytest.raises(ConfigError) as caught:
         load_resources([path])
     assert complaint in str(caught.value)
+
+
+@pytest.mark.postgres
+def test_a_run_ends_and_makes_no_empty_commits_where_no_look_has_time(
+    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.execute(*(TABLE.format(name) for name in ("items", "orders")))
+    path = tmp_path / "lake.yaml"
+    path.write_text(SOURCE.format(slot=postgres.slot))
+    once = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
+    assert run(once) == 0
+    monkeypatch.setattr(ahead, "_LOOKED_S", 0.0)
+    for number in range(3):
+        postgres.execute(f"insert into items values ({number}, 'x')")
+        assert run(once) == 0
+    items, orders = (tideline.open(str(tmp_path / f"lake/public/{name}")) for name in NAMES)
+    assert items.to_arrow().num_rows == 3
+    # The slot, the copy.
+    assert len(orders.timeline().writes().completed().instants) == 2

@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead, PostgresLook, Slot, SlotState
 from tideline.ingest.sources.postgres.position import Origin, PostgresPosition
+from tideline_operator.decide.actions import PlannedAction, Wait, WaitKind
 from tideline_operator.decide.observed import Observed, ObservedSource
 from tideline_operator.decide.planner import plan
 from tideline_operator.report.conditions import SLOT_AT_RISK
-from tideline_operator.report.status import observed_status
+from tideline_operator.report.status import (
+    observed_status,
+    operation_finished,
+    operation_started,
+)
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import (
     Condition,
@@ -21,7 +27,7 @@ from tideline_operator.resources.status import (
     ConditionType,
     LakeTableStatus,
 )
-from tideline_operator.testing.table_states import EMPTY, NOW_MS, TABLE, resolved
+from tideline_operator.testing.table_states import EMPTY, NOW_MS, TABLE, resolved, starts
 
 ORIGIN = Origin("1", 1, 2, 3, 4)
 ORDERS = replace(
@@ -65,6 +71,35 @@ def test_changes_that_wait_are_in_the_status_until_they_are_read() -> None:
         assert (seen.lag_records, seen.oldest_record_at) == (3, Timestamp(5_000))
     seen = status(Slot(100), Ahead(seen_to=300), first).ingest["landing"]
     assert (seen.lag_records, seen.oldest_record_at) == (0, None)
+
+
+def test_log_that_no_look_has_time_for_is_tried_again_later_and_later() -> None:
+    """Until it has doubled; looks are made meanwhile."""
+    known, now_ms, delays = EMPTY, NOW_MS, []
+
+    def planned(flushed: int) -> tuple[PlannedAction, ...]:
+        look = PostgresLook(
+            "orders", "orders", ORIGIN, Slot(100), flushed, ahead=Ahead(is_all=False, seen_to=100)
+        )
+        checkpoints = {"landing": Checkpoint(1, PostgresPosition(ORIGIN, 100, None))}
+        found = replace(TABLE, checkpoints=checkpoints)
+        return plan(ORDERS, known, Observed(found, {"landing": ObservedSource(look)}), now_ms)
+
+    for number in range(5):
+        (start,) = starts(planned(1_000 * (number + 1)))
+        known = operation_started(known, start.operation, start.attempt, now_ms)
+        result = OperationResult(start.operation.id, Outcome.NOTHING)
+        known = operation_finished(known, result, now_ms)
+        waits = [item for item in planned(9_000) if isinstance(item, Wait)]
+        (retry,) = (item.until_ms for item in waits if item.kind is WaitKind.RETRY)
+        (poll,) = (item.until_ms for item in waits if item.kind is WaitKind.POLL)
+        assert poll == now_ms + 30_000
+        delays.append((retry - now_ms) // 1000)
+        now_ms = retry
+    assert delays == [30, 60, 120, 240, 480]
+    now_ms -= 1
+    assert starts(planned(9_000)) == []
+    assert len(starts(planned(2 << 20))) == 1
 
 
 @pytest.mark.parametrize(("said_ms", "written"), [(-(1 << 62), "1970-"), (1 << 62, "9999-")])

@@ -428,7 +428,11 @@ class _Planner:
         operation = ingest_operation(
             self._table, ingest, following, generation=resume.generation, is_again=is_again
         )
-        return self._admit(operation, Priority.INGEST, reason)
+        actions = self._admit(operation, Priority.INGEST, reason)
+        if backlog.parts or not following.names or _has_start(actions):
+            return actions
+        # What may have nothing waits; a look may say more of it.
+        return [*actions, *self._next_look(ingest, seen)]
 
     def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""

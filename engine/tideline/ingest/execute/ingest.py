@@ -142,6 +142,8 @@ class _Attempt:
                 needed = done
                 require_spark(needed, work.source)
                 done = self._on_spark(batch)
+            if done is None:
+                break
             if isinstance(done, CommitReport):
                 return _result(operation, done, work.source, left, gathered)
             self.progress("setting aside what cannot be taken in")
@@ -156,8 +158,9 @@ class _Attempt:
             notes=tuple(gathered.notes),
         )
 
-    def _in_process(self, batch: IngestBatch) -> CommitReport | BadInput | ForSpark:
-        """The commit, or what is bad, or why it is for Spark: nothing has been written then."""
+    def _in_process(self, batch: IngestBatch) -> CommitReport | BadInput | ForSpark | None:
+        """The commit, or what is bad, or why it is for Spark: nothing has been written then. None
+        where there is nothing that is worth a commit."""
         if batch.deletes and batch.table_schema() is None:
             return ForSpark("there is no table yet")
         try:
@@ -167,6 +170,8 @@ class _Attempt:
             self.gathered.records, self.gathered.size_bytes = found.records, found.size_bytes
             if found.bad.files or found.bad.digests - self.gathered.left_out:
                 return found.bad
+            if found.taken is not None and not found.taken.names:
+                return None
             # A table that is new here may be of a kind that is Spark's.
             reason = batch.table.created().why_spark(self.work, found.table.nbytes)
             if reason is not None:

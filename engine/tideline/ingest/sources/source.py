@@ -316,8 +316,9 @@ class Rows:
     """The good rows of a range, and what is bad in it: all that is, found before or now.
 
     `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
-    range, where reading shows more of it than was planned. With a `sweep` there are no rows.
-    Where they `replaces_all` no row of before stays in the table. `columns` are those to remember.
+    range, where reading shows more of it than was planned: an empty one is no commit. With a
+    `sweep` there are no rows. Where they `replaces_all` no row of before stays in the table.
+    `columns` are those to remember.
     """
 
     table: pa.Table

@@ -55,9 +55,8 @@ STREAM_FAULTS = (
     Fault(
         "the slot moves before the commit",
         "engine/tideline/ingest/sources/postgres/reader.py",
-        "            changes.read(read_log(declared, wanted.until, oid=oid))\n",
-        "            changes.read(read_log(declared, wanted.until, oid=oid))\n"
-        "        advance_slot(declared, wanted.until)\n",
+        "        if changes.leaves.new:\n",
+        "        advance_slot(declared, wanted.until)\n        if changes.leaves.new:\n",
         _OVER_POSTGRES,
     ),
 )

@@ -11,8 +11,15 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.postgres.position import Origin
-from tideline.ingest.sources.source import Lost, Nothing
-from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
+from tideline.ingest.sources.source import Limits, Lost, Nothing
+from tideline.testing.postgres_feed import (
+    ORDERS,
+    TEN,
+    PostgresFeed,
+    look_by_wire,
+    orders_feed,
+    position,
+)
 from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
@@ -132,6 +139,31 @@ def test_kinds_of_changes_that_were_left_out_meanwhile_are_not_lost_unnoticed(
     assert isinstance(lost, Lost)
     assert lost.what == "the publication was altered, and may have left changes out meanwhile"
     assert "tideline resync" in lost.remedy
+    assert found.again().outcome is Outcome.SUCCEEDED
+    assert found.drain() is None
+    assert found.rows("id", "v", "n") == postgres.execute("select * from orders order by id")
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_publication_that_is_dropped_while_the_ingest_runs_is_named(
+    is_shared: bool, postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    """By both looks; what was planned before takes nothing in."""
+    postgres.execute(ORDERS, TEN)
+    found = orders_feed(tmp_path, postgres, is_shared=is_shared)
+    assert found.drain() is None
+    postgres.execute(NEW.format("orders"))
+    planned = found.plan()
+    assert isinstance(planned, Operation)
+    postgres.execute(f"drop publication {postgres.slot}", "delete from orders where id = 10")
+    before = found.rows()
+    assert found.execute(planned).outcome is Outcome.NOTHING
+    assert found.rows() == before
+    by_wire = look_by_wire(found.source, postgres.uri, position(found))
+    for lost in (found.plan(), by_wire.plan(position(found), Limits(1, 0))):
+        assert isinstance(lost, Lost)
+        assert lost.what == f"there is no publication {postgres.slot} any more"
+        assert "tideline resync" in lost.remedy
     assert found.again().outcome is Outcome.SUCCEEDED
     assert found.drain() is None
     assert found.rows("id", "v", "n") == postgres.execute("select * from orders order by id")

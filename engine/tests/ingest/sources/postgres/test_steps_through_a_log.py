@@ -13,6 +13,7 @@ import pytest
 
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres.lsn import parse_lsn
 from tideline.ingest.sources.postgres.ranges import PostgresRange
@@ -168,10 +169,80 @@ def test_what_no_look_has_time_for_is_read_unseen(
         assert result.exit_code == 0, result.message
         assert result.source_records <= changes_max
         before, lsn = lsn, position(found).lsn
+        if result.outcome is Outcome.NOTHING:
+            break
         assert lsn is not None and lsn > before
     assert found.rows("id", "n") == [(1, 9)]
     kept = [file.read_text() for file in (tmp_path / "aside").rglob("*.jsonl")]
     assert "".join(kept).count('"row": ') == 10, "none is written over another"
+
+
+def executed(found: PostgresFeed) -> tuple[str, Outcome, int]:
+    """The next operation: its range of the log, what came of it, and how many records it had."""
+    operation = found.plan()
+    assert isinstance(operation, Operation)
+    result = found.execute(operation)
+    assert result.exit_code == 0, result.message
+    return str(range_of(operation)), result.outcome, result.source_records
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_log_that_no_look_has_time_for_costs_no_commit_without_rows(
+    is_shared: bool, postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until there is a step of it, or a slot that stays has kept as much behind the table as before
+    it. What is planned meanwhile is one operation, which waits longer each time."""
+    found = drained(tmp_path, postgres, is_shared=is_shared)
+    found = replace(found, source=replace(found.source, step_bytes=4 << 20))
+    monkeypatch.setattr(aheads, "_LOOKED_S", 0.0)
+    before = position(found)
+    assert before.lsn is not None
+    planned = set()
+    for _ in range(4):
+        noise(postgres, 1, rows=50)
+        name, outcome, records = executed(found)
+        planned.add(name)
+        assert (outcome, records, position(found)) == (Outcome.NOTHING, 0, before)
+        assert found.look().backlog(before, Limits(1, 0)).parts == 0
+    assert len(planned) == 1
+    # What is there is taken in as ever.
+    postgres.execute("update orders set v = 'late' where id = 1")
+    _, outcome, records = executed(found)
+    assert (outcome, records) == (Outcome.SUCCEEDED, 1)
+    assert dict(found.rows())[1] == "late"
+    outcomes = []
+    for _ in range(12):
+        noise(postgres, 1)
+        outcomes.append(executed(found)[1])
+    assert 0 < outcomes.count(Outcome.SUCCEEDED) <= 2
+    if not is_shared:
+        assert slot_at(postgres) == position(found).lsn
+
+
+def test_a_table_that_is_far_ahead_of_its_slot_makes_no_commit_for_it(
+    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = drained(tmp_path, postgres, is_shared=True)
+    noise(postgres, 4)
+    postgres.execute("update orders set v = 'late' where id = 1")
+    log_ranges(found)
+    monkeypatch.setattr(aheads, "_LOOKED_S", 0.0)
+    noise(postgres, 2)
+    after = position(found)
+    assert after.lsn is not None
+    assert found.look().flushed - after.lsn > 2 * STEP
+    assert executed(found)[1] is Outcome.NOTHING
+    noise(postgres, 4)
+    assert executed(found)[1] is Outcome.SUCCEEDED
+    assert position(found).lsn == after.lsn + (after.lsn - restart_of(postgres))
+
+
+def restart_of(database: PostgresDatabase) -> int:
+    """Where the server begins to decode."""
+    ((text,),) = database.execute(
+        f"select restart_lsn::text from pg_replication_slots where slot_name = '{database.slot}'"
+    )
+    return parse_lsn(text)
 
 
 def test_timeouts_that_a_server_has_for_people_end_nothing(

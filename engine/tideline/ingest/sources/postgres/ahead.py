@@ -14,21 +14,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from tideline.ingest.sources.postgres.connection import OfSlot, is_code, older_slot_named
+from tideline.ingest.sources.postgres.connection import (
+    TIMED_OUT,
+    OfSlot,
+    is_code,
+    older_slot_named,
+)
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import number_of, one, quoted, whole
+from tideline.ingest.sources.postgres.turns import turn_at
 
 _BUSY_S = 10.0
+_SHORT_S = 2.0
+"""How long a slot in use is waited for: by a look that may wait, and by one that may not."""
 _POLL_S = 0.2
 _LOOKED_S = 5.0
 """How long a look reads the log."""
 _GROWTH = 2
-_TIMED_OUT = "57014"
 _SINCE_2000_MS = 946_684_800_000
 
 
@@ -67,12 +76,33 @@ _OWN = (
 
 
 def look_ahead(
-    source: DeclaredPostgres, connection: Connection, oid: int, after: int, flushed: int
+    source: DeclaredPostgres,
+    connection: Connection,
+    oid: int,
+    after: int,
+    flushed: int,
+    *,
+    waits: bool = True,
 ) -> Ahead:
     """The transactions that come next behind `after` and change the table of this number, at least
     as many as have `changes_max` changes where they are in one span. Raises ConfigError,
     StorageUnavailableError."""
-    wait_for_slot(source, connection)
+    with slot_in_turn(source, connection, waits=waits):
+        return _look_in_steps(source, connection, oid, after, flushed)
+
+
+@contextmanager
+def slot_in_turn(source: OfSlot, connection: Connection, *, waits: bool) -> Iterator[None]:
+    """Once it is this one's turn, and nobody uses the slot; or after a while."""
+    with turn_at(source, connection, _BUSY_S if waits else _SHORT_S):
+        if waits:
+            wait_for_slot(source, connection)
+        yield
+
+
+def _look_in_steps(
+    source: DeclaredPostgres, connection: Connection, oid: int, after: int, flushed: int
+) -> Ahead:
     ends_s = time.monotonic() + _LOOKED_S
     seen_to, span = after, source.step_bytes
     while True:
@@ -122,7 +152,7 @@ def _look_up_to(
         with older_slot_named(source):
             found = one(connection, _AHEAD.format(own=own), given)
     except Exception as error:
-        if is_code(error, _TIMED_OUT):
+        if is_code(error, TIMED_OUT):
             return None
         raise
     last, messages, end, changes, oldest, has_all = found

@@ -49,8 +49,8 @@ _REMEDIES: Mapping[str, str] = {
     "53400": "raise max_replication_slots",
 }
 """What is to be done, by the code of an error."""
-IN_USE = "55006"
-_WAITED_FOR = (IN_USE, "57014", "55P03", "40001", "40P01", "42710", "23505")
+IN_USE, TIMED_OUT, LOCKED = "55006", "57014", "55P03"
+_WAITED_FOR = (IN_USE, TIMED_OUT, LOCKED, "40001", "40P01", "42710", "23505")
 """Codes of what passes: a slot in use, a timeout, a lock, a conflict, a slot or publication that
 another process made meanwhile."""
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58", "XX")

@@ -3,13 +3,15 @@
 1. Changes are looked at without being taken: they stay until the slot moves. Each reading begins
    where the slot is.
 2. Whole transactions come, in the order of their commits.
-3. A slot that several tables share is read by one after another: each waits for its turn.
+3. A slot that several tables share is read by one after another, in turns. A turn ends where the
+   log is read: nothing is written to the lake meanwhile.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import closing
 
 from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.postgres.ahead import wait_for_slot
@@ -17,6 +19,7 @@ from tideline.ingest.sources.postgres.connection import IN_USE, OfSlot, connecte
 from tideline.ingest.sources.postgres.look import in_turn
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.sql import literal, number_of, quoted
+from tideline.ingest.sources.postgres.turns import turn_at
 
 _TURN_S = 300.0
 """How long a table of a shared slot waits until it may read."""
@@ -24,12 +27,17 @@ _TURN_S = 300.0
 
 def read_log(
     source: OfSlot, until: int, *, oid: int | None = None, messages_max: int | None = None
-) -> Generator[bytes, None, None]:
+) -> closing[Generator[bytes, None, None]]:
     """Messages of whole transactions behind the slot, up to a position, or until there are so many.
-    With a table's number changes of others are left out. Raises StorageUnavailableError,
-    ConfigError."""
+    With a table's number changes of others are left out. The turn ends with the context. Raises
+    StorageUnavailableError, ConfigError."""
+    return closing(_messages(source, until, oid, messages_max))
+
+
+def _messages(
+    source: OfSlot, until: int, oid: int | None, messages_max: int | None
+) -> Generator[bytes, None, None]:
     with connected(source) as connection:
-        wait_for_slot(source, connection)
         publication = literal(quoted(source.publication))
         call = (
             f"pg_logical_slot_peek_binary_changes({literal(source.slot)}, "
@@ -44,10 +52,12 @@ def read_log(
         ends_s = time.monotonic() + _TURN_S
         while True:
             try:
-                with connection.cursor().copy(statement.encode()) as copy:
-                    copy.set_types(["bytea"])
-                    for (message,) in copy.rows():
-                        yield message
+                with turn_at(source, connection, ends_s - time.monotonic()):
+                    wait_for_slot(source, connection)
+                    with connection.cursor().copy(statement.encode()) as copy:
+                        copy.set_types(["bytea"])
+                        for (message,) in copy.rows():
+                            yield message
                 return
             except Exception as error:
                 # Then nothing was read yet.
@@ -55,4 +65,3 @@ def read_log(
                     raise
                 if time.monotonic() > ends_s:
                     raise StorageUnavailableError(in_turn(source.slot), path=source.uri) from error
-            wait_for_slot(source, connection)

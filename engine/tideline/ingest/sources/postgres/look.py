@@ -10,7 +10,8 @@
    from where it ended when the table came to its publication: the first commit says so.
 4. A range of the log ends with a transaction. Where there is nothing for this table in much log, a
    range without rows lets the slot move on, and the server remove it. Where a look has no time to
-   see what there is, the range is `unseen`: what reads it ends it where there are enough changes.
+   see what there is, the range is `unseen`: what reads it ends it where there are enough changes,
+   and where there are none it is mostly no commit.
 5. A table that has rows is copied again by 1 to 3, whatever was lost: first the position says so,
    and where the log was by then. All that is in the log before is in the copy, once transactions
    are over that were open. Behind the copy rows are deleted that it did not write: the source had
@@ -19,7 +20,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from tideline.ingest.sources.postgres.leaves import NO_LEAVES, Leaf, Leaves
@@ -113,7 +114,8 @@ class Ahead:
 class PostgresLook:
     """One look. `origin` is None where the table is not there. The log was flushed up to `flushed`
     before the changes `ahead` were looked for, which is done once the copy is made; `keys` are what
-    the copy takes next. A table that was read may be `renamed_to` another name.
+    the copy takes next. A table that was read may be `renamed_to` another name. The publication
+    `publication_gone` is not there any more.
 
     A table with partitions has `leaves`, all attached before `leaves_at` of the log. `joins` is the
     one that is copied next, `leaf_lost` says what became of one that was read: that is passed over
@@ -128,6 +130,7 @@ class PostgresLook:
     ahead: Ahead | None = None
     step_bytes: int = STEP_BYTES
     renamed_to: str = ""
+    publication_gone: str = ""
     is_shared: bool = False
     leaves: tuple[Leaf, ...] = ()
     leaves_at: int = 0
@@ -184,8 +187,10 @@ class PostgresLook:
         unsettled = at is not None and self.slot is not None and at > self.slot.confirmed
         # A slot of several tables is left to what knows them all.
         unsettled = unsettled and not self.is_shared
+        following = self._next(known)
         return Backlog(
-            parts=0 if self._next(known) is None else 1,
+            # One that may have nothing is no work that waits.
+            parts=0 if following is None or following.only_rows else 1,
             size_bytes=0 if at is None else max(0, self.flushed - at),
             records=self.ahead.changes if self.ahead is not None else 0,
             remembered=int(unsettled),
@@ -199,6 +204,8 @@ class PostgresLook:
         is_there = planned_of is not None and found is not None and planned_of.agrees_with(found)
         if taken.again is Again.BEGIN:
             return taken if is_there else PostgresRange()
+        if taken.is_unseen and taken.until is not None:
+            taken = replace(taken, until=min(taken.until, self.flushed))
         if taken.lsn is not None:
             slot, last = self.slot, taken.lsn if taken.until is None else taken.until
             is_there = is_there and slot is not None and not slot.is_lost
@@ -300,10 +307,20 @@ class PostgresLook:
             return PostgresRange(self.origin, known.lsn, self.ahead.seen_to)
         if self.ahead.is_all or self.flushed <= known.lsn:
             return None
+        return self._unseen(self.slot, known.lsn, notes=notes)
+
+    def _unseen(self, slot: Slot, at: int, *, notes: bool) -> PostgresRange:
+        """The range behind a place where the look had no time for any of it. It ends at a power of
+        two: until there is twice as much log it is the same, and each attempt at it waits longer
+        than the one before. Without rows it is a commit only where that lets the slot move, or a
+        later one read on."""
+        behind = self.flushed - at
         # So much more that the same log is not decoded for many steps.
-        more = max(self.step_bytes, known.lsn - self.slot.restart)
-        until = min(self.flushed, known.lsn + more)
-        return PostgresRange(self.origin, known.lsn, until, is_unseen=True)
+        more = max(self.step_bytes, at - slot.restart)
+        until = at + min(more, max(_LEAST_STEP_BYTES, 1 << (behind - 1).bit_length()))
+        is_needed = behind > max(self._kept_bytes(slot, at), at - slot.confirmed)
+        only_rows = until > self.flushed and not (notes or is_needed)
+        return PostgresRange(self.origin, at, until, is_unseen=True, only_rows=only_rows)
 
     def _kept_bytes(self, slot: Slot, at: int) -> int:
         """How much log without changes costs a commit: less where the server keeps little, and none
@@ -334,6 +351,8 @@ class PostgresLook:
             return Lost(what, self._remedy_of_name())
         if self.origin is None:
             return Lost(f"there is no table {self.table} any more", _AGAIN)
+        if self.publication_gone and known.lsn is not None:
+            return Lost(f"there is no publication {self.publication_gone} any more", _AGAIN)
         if not _is_same(known, self.origin):
             return Lost(_difference(self.table, known.origin, self.origin), _AGAIN)
         if known.phase is Phase.AGAIN:

@@ -42,7 +42,8 @@ class PostgresRange:
     there for other tables as well, that range has the `lsn` behind which this one reads.
 
     `until` is where a span of the log ends: with a transaction, or anywhere behind the last one.
-    One that `is_unseen` may have more changes than a commit takes in: then it ends earlier. `keys`
+    One that `is_unseen` may have more changes than a commit takes in: then it ends earlier. It may
+    end behind the log that there is; with `only_rows` it is no commit where it has none. `keys`
     is a span of a copy, of one `leaf` where that was attached later.
     A step of a copy `again` is of rows last written at the instant `since` or before, which is read
     as it begins; its last one `is_whole`.
@@ -56,6 +57,7 @@ class PostgresRange:
     since: str = ""
     is_whole: bool = False
     is_unseen: bool = False
+    only_rows: bool = False
     leaf: Leaf | None = None
 
     @property
@@ -99,6 +101,7 @@ class PostgresRange:
             "keys": None if self.keys is None else [self.keys.after, self.keys.until],
             **({} if self.again is None else {"again": [self.again.value, self.since]}),
             **({"isUnseen": True} if self.is_unseen else {}),
+            **({"onlyRows": True} if self.only_rows else {}),
             **({"leaf": [self.leaf.stored(), self.leaf.name]} if self.leaf else {}),
         }
 
@@ -116,6 +119,7 @@ class PostgresRange:
         return replace(
             found,
             is_unseen=bool(content.get("isUnseen")),
+            only_rows=bool(content.get("onlyRows")),
             leaf=Leaf.from_stored(leaf[0], str(leaf[1])) if leaf else None,
         )
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -211,19 +210,16 @@ class PostgresSource:
             bytes_max,
         )
         oid = wanted.origin.table if declared.is_shared else None
-        taken = None
-        if wanted.is_unseen:
+        taken = limit = None
+        if wanted.is_unseen and not declared.is_shared:
             # Nothing that is in the table counts: what other tables have yet to read is decoded.
-            if not shape.is_dry and not declared.is_shared:
+            if not shape.is_dry:
                 advance_slot(declared, wanted.lsn)
-            limit = None if declared.is_shared else declared.changes_max
-            messages = read_log(declared, wanted.until, oid=oid, messages_max=limit)
-            with closing(messages):
-                is_cut = changes.read(messages, declared.changes_max)
-            if is_cut or (limit is not None and changes.messages >= limit):
-                taken = replace(wanted, until=min(wanted.until, changes.ended))
-        else:
-            changes.read(read_log(declared, wanted.until, oid=oid))
+            limit = declared.changes_max
+        with read_log(declared, wanted.until, oid=oid, messages_max=limit) as messages:
+            is_cut = changes.read(messages, declared.changes_max if wanted.is_unseen else None)
+        if is_cut or (limit is not None and changes.messages >= limit):
+            taken = replace(wanted, until=min(wanted.until, changes.ended))
         if changes.leaves.new:
             self._require_leaves(changes)
         if changes.unchanged:
@@ -232,6 +228,9 @@ class PostgresSource:
             batch.add(texts_of_rows(run.columns, run.written), run.written_order)
             batch.add(texts_of_rows(run.columns, run.deleted), run.deleted_order, is_delete=True)
         rows = batch.rows(changes.count, changes.size_bytes)
+        is_empty = not (changes.count or changes.is_truncated or changes.leaves.new)
+        if wanted.only_rows and is_empty and taken is None:
+            taken = PostgresRange()
         return replace(rows, replaces_all=changes.is_truncated, taken=taken)
 
 
@@ -416,8 +415,8 @@ def _fill_unchanged(
 
 def _file_name(taken: PostgresRange) -> str:
     if taken.until is not None:
-        # One that is unseen may be followed by another up to the same place.
-        start = f"{taken.lsn:016x}-" if taken.is_unseen else ""
-        return f"{start}{taken.until:016x}.jsonl"
+        # One that is unseen ends where the log does while it is read.
+        is_by_start = taken.is_unseen and taken.lsn is not None
+        return f"{taken.lsn:016x}-unseen.jsonl" if is_by_start else f"{taken.until:016x}.jsonl"
     name = blake2b(taken.name.encode(), digest_size=8).hexdigest()
     return f"copy-{name}.jsonl"

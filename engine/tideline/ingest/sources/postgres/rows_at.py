@@ -75,7 +75,8 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
         _require_copied(declared, position, table)
         changes = FirstChanges(declared.uri, table.origin.table, position.lsn, seen, shape)
         oid = position.origin.table if declared.is_shared else None
-        changes.read(read_log(declared, _flushed_behind(declared), oid=oid))
+        with read_log(declared, _flushed_behind(declared), oid=oid) as messages:
+            changes.read(messages)
         slot = find_slot(declared, connection)
         if slot is None or slot.is_lost:
             raise StorageUnavailableError(f"slot {declared.slot} is gone", path=declared.uri)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.on_truncate import OnTruncate
-from tideline.ingest.sources.postgres.ahead import look_ahead, wait_for_slot
+from tideline.ingest.sources.postgres.ahead import look_ahead, slot_in_turn, wait_for_slot
 from tideline.ingest.sources.postgres.connection import IN_USE, OfSlot, connected, is_code
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.leaves import Leaf
@@ -55,7 +55,7 @@ def look_through(
     waits: bool = True,
 ) -> PostgresLook:
     """The same over a connection of any client. One that does not wait leaves a slot alone that
-    somebody reads."""
+    somebody reads for longer than a moment."""
     flushed = flushed_of(source, connection)
     table = find_table(source, connection)
     look = PostgresLook(source.table, source.slot, flushed=flushed, is_shared=source.is_shared)
@@ -69,6 +69,8 @@ def look_through(
     keeps = source.on_truncate is OnTruncate.IGNORE
     if after is not None and after.origin.table_alone == table.origin.table_alone:
         lost = what_was_lost(connection, after.leaves, table.leaves)
+        if not table.origin.entry and not _is_publication(source, connection):
+            look = replace(look, publication_gone=source.publication)
         # Else the log is lost to it, and may be none that can be decoded.
         is_next = after.phase is Phase.LOG and after.origin.agrees_with(table.origin)
         if after.lsn is not None and is_next:
@@ -78,9 +80,11 @@ def look_through(
             keys = _next_keys(source, connection, table, after.copied)
         elif joins is not None:
             keys = _next_keys(source, connection, table, joins.copied, joins.leaf)
-        elif after.lsn is not None and is_next and _may_be_read(slot, waits=waits):
+        elif after.lsn is not None and is_next and _may_be_read(source, slot, waits=waits):
             try:
-                ahead = look_ahead(source, connection, table.origin.table, after.lsn, flushed)
+                ahead = look_ahead(
+                    source, connection, table.origin.table, after.lsn, flushed, waits=waits
+                )
             except Exception as error:
                 if slot is None or not source.is_shared or not is_code(error, IN_USE):
                     raise
@@ -295,17 +299,23 @@ def advance_through(
     connection: Connection, source: OfSlot, lsn: int, *, waits: bool = True
 ) -> bool:
     """The same over a connection of any client. One that does not wait leaves a slot alone that
-    somebody reads."""
+    somebody reads for longer than a moment."""
     slot = find_slot(source, connection)
-    if slot is None or slot.is_lost or slot.confirmed >= lsn or (slot.is_active and not waits):
+    if slot is None or slot.is_lost or slot.confirmed >= lsn:
         return False
-    wait_for_slot(source, connection)
-    # Another process may have moved it further since: it cannot be moved back.
-    moved = connection.execute(
-        "select pg_replication_slot_advance(slot_name, %s::pg_lsn) from pg_replication_slots"
-        " where slot_name = %s and confirmed_flush_lsn < %s::pg_lsn",
-        (lsn_text(lsn), source.slot, lsn_text(lsn)),
-    ).fetchone()
+    try:
+        with slot_in_turn(source, connection, waits=waits):
+            # Another process may have moved it further since: it cannot be moved back.
+            moved = connection.execute(
+                "select pg_replication_slot_advance(slot_name, %s::pg_lsn)"
+                " from pg_replication_slots"
+                " where slot_name = %s and confirmed_flush_lsn < %s::pg_lsn",
+                (lsn_text(lsn), source.slot, lsn_text(lsn)),
+            ).fetchone()
+    except Exception as error:
+        if waits or not is_code(error, IN_USE):
+            raise
+        return False
     return moved is not None
 
 
@@ -365,8 +375,11 @@ def _is_publication(source: OfSlot, connection: Connection) -> bool:
     return bool(count)
 
 
-def _may_be_read(slot: Slot | None, *, waits: bool) -> bool:
-    return slot is not None and not slot.is_lost and (waits or not slot.is_active)
+def _may_be_read(source: DeclaredPostgres, slot: Slot | None, *, waits: bool) -> bool:
+    if slot is None or slot.is_lost:
+        return False
+    # For one that other tables read as well it is a matter of turns.
+    return waits or source.is_shared or not slot.is_active
 
 
 def _add_to_publication(
