@@ -3,7 +3,7 @@ the log as before, and the slot is held as long as it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,8 @@ def test_a_death_while_the_slot_is_made_again_leaves_what_the_next_one_finishes(
             return found
 
     @contextmanager
-    def dying(source: OfServer) -> Iterator[Dying]:
-        with connected(source) as connection:
+    def dying(source: OfServer, *variables: Mapping[str, str]) -> Iterator[Dying]:
+        with connected(source, *variables) as connection:
             yield Dying(connection)
 
     with monkeypatch.context() as patched, pytest.raises(Died):
