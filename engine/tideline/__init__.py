@@ -16,10 +16,10 @@ from tideline import errors
 from tideline.errors import TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
+    from tideline.check_finding import Finding, Repair, Severity
     from tideline.commit_report import CommitReport
     from tideline.erasure.report import Erasure
     from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-    from tideline.hudi.check.finding import Finding, Repair, Severity
     from tideline.hudi.recovery.execute import RolledBack
     from tideline.hudi.services.restore.execute import RestoreDone
     from tideline.hudi.services.savepoint.record import Savepoint
@@ -88,7 +88,7 @@ _LOADED_ON_FIRST_USE = {
     "Erasure": ("tideline.erasure.report", "Erasure"),
     "ExpireRun": ("tideline.iceberg.services.expire_snapshots.execute", "ExpireRun"),
     "Explanation": ("tideline.services.explanation", "Explanation"),
-    "Finding": ("tideline.hudi.check.finding", "Finding"),
+    "Finding": ("tideline.check_finding", "Finding"),
     "IcebergChanges": ("tideline.iceberg.evolution.changes", "IcebergChanges"),
     "IcebergLakeTable": ("tideline.iceberg_lake_table", "IcebergLakeTable"),
     "InstantTime": ("tideline.hudi.timeline.instant_time", "InstantTime"),
@@ -97,7 +97,7 @@ _LOADED_ON_FIRST_USE = {
     "MergeMode": ("tideline.hudi.table.merge_mode", "MergeMode"),
     "NotDue": ("tideline.services.explanation", "NotDue"),
     "OrphanRun": ("tideline.iceberg.services.remove_orphan_files.execute", "OrphanRun"),
-    "Repair": ("tideline.hudi.check.finding", "Repair"),
+    "Repair": ("tideline.check_finding", "Repair"),
     "RestoreDone": ("tideline.hudi.services.restore.execute", "RestoreDone"),
     "RewriteReport": ("tideline.iceberg.services.rewrite_data_files.run", "RewriteReport"),
     "RolledBack": ("tideline.hudi.recovery.execute", "RolledBack"),
@@ -105,7 +105,7 @@ _LOADED_ON_FIRST_USE = {
     "Benefit": ("tideline.services.benefit", "Benefit"),
     "ServicePlan": ("tideline.services.run", "ServicePlan"),
     "ServiceRun": ("tideline.services.run", "ServiceRun"),
-    "Severity": ("tideline.hudi.check.finding", "Severity"),
+    "Severity": ("tideline.check_finding", "Severity"),
     "TableCapabilities": ("tideline.hudi.capabilities.table_capabilities", "TableCapabilities"),
     "TableService": ("tideline.hudi.services.service", "TableService"),
     "TableType": ("tideline.hudi.table.table_config", "TableType"),

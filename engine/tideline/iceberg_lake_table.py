@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tideline.check_finding import Finding
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
 from tideline.hudi.table.names import column_names
+from tideline.iceberg.check.run import check_iceberg
 from tideline.iceberg.evolution.changes import IcebergChanges
-from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
+from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.services.due_facts import IcebergFacts
 from tideline.iceberg.services.expire_snapshots.execute import (
     ExpirePreview,
@@ -42,7 +43,7 @@ from tideline.iceberg.services.service import IcebergContext
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.write_request import IcebergWrite
-from tideline.readable_table import ReadableTable
+from tideline.iceberg_words import IcebergWords
 from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tideline.erasure.iceberg_rows import IcebergErasure
-    from tideline.formats.row_dataset import RowDataset
-    from tideline.iceberg.read.changes import IcebergChangeFeed
     from tideline.iceberg.services.rewrite_data_files.group_outcome import RewriteEngine
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
 
@@ -137,7 +136,7 @@ def create_iceberg(
     return IcebergLakeTable(made, clock)
 
 
-class IcebergLakeTable(ReadableTable):
+class IcebergLakeTable(IcebergWords):
     """One Iceberg table. What is shown of it is as the last `refresh` or change found it."""
 
     def __init__(self, table: IcebergTable, clock: Clock = _SYSTEM_CLOCK) -> None:
@@ -168,67 +167,6 @@ class IcebergLakeTable(ReadableTable):
         from tideline.iceberg.data.arrow_schema import arrow_schema
 
         return arrow_schema(self.metadata.schema().fields)
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        """The snapshots that the table keeps, oldest first."""
-        return tuple(sorted(self.metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms))
-
-    @property
-    def current_snapshot(self) -> Snapshot | None:
-        """What readers of the main branch see; None for a table without rows yet."""
-        return self.metadata.snapshot()
-
-    @property
-    def refs(self) -> Mapping[str, SnapshotRef]:
-        """The branches and tags by name."""
-        return self.metadata.refs
-
-    def to_pyarrow_dataset(self, as_of: Any = None) -> RowDataset:
-        """The rows of the newest snapshot of this moment as a pyarrow Dataset: what delete files
-        delete is left out.
-
-        `as_of` is the id of a snapshot, the name of a branch or tag, or a time (text, date,
-        datetime), which means what readers of the main branch saw then. Raises ConfigError for what
-        is none of these, a time in the future, and what has expired.
-        """
-        from tideline.iceberg.read.table_rows import snapshot_dataset
-
-        return snapshot_dataset(self.table.io, self._chosen(as_of))
-
-    def files(self, as_of: Any = None) -> pa.Table:
-        """A row for each data file, with the delete files that apply to it. `as_of` as for rows."""
-        from tideline.iceberg.read.listings import files_table
-
-        return files_table(self.table.io, self._chosen(as_of))
-
-    def partitions(self, as_of: Any = None) -> pa.Table:
-        """A row for each partition that has files, with their number, rows and size."""
-        from tideline.iceberg.read.listings import partitions_table
-
-        return partitions_table(self.table.io, self._chosen(as_of))
-
-    def history(self) -> pa.Table:
-        """A row for each snapshot that the table keeps, oldest first, with what it says it did."""
-        from tideline.iceberg.read.listings import history_table
-
-        return history_table(self.table.refresh())
-
-    def changes(self, after: Any, until: Any = None) -> IcebergChangeFeed:
-        """What snapshots after `after`, up to `until` or now, did to rows: inserted, updated,
-        deleted, with what updated and deleted rows were before, in Arrow, without Spark.
-
-        Each is the id of a snapshot, the name of a branch or tag, or a time; 0 is before the first
-        snapshot. Updates are seen where the table has identifier fields, or rows have ids (version
-        3). Begin after `.until` the next time. Raises ConfigError naming the earliest snapshot to
-        begin after where others have expired.
-        """
-        from tideline.iceberg.read.change_plan import ChangeRange
-        from tideline.iceberg.read.changes import IcebergChangeFeed
-
-        now_ms = self._clock.now_ms()
-        changes = ChangeRange.of(self.table.refresh(), after, until, now_ms=now_ms)
-        return IcebergChangeFeed.of(self.table.io, changes)
 
     def write(
         self,
@@ -299,6 +237,12 @@ class IcebergLakeTable(ReadableTable):
         """Load the newest metadata; returns the table itself. Raises as `open_iceberg`."""
         self.table.refresh()
         return self
+
+    def check(self) -> tuple[Finding, ...]:
+        """What is wrong with the table, worst first: metadata, manifests, files and footers of
+        branches and tags, and whether all that older snapshots need is there. Changes nothing.
+        Raises as `open_iceberg`."""
+        return check_iceberg(self.table.operations)
 
     def plan(self, service: str, *, options: Mapping[str, str] | None = None) -> ServicePlan:
         """What a service would do now and why; changes nothing. See `run`."""
@@ -463,10 +407,6 @@ class IcebergLakeTable(ReadableTable):
         """
         plan = self.plan_remove_orphans(older_than=older_than, locations=locations)
         return execute_orphans(self.table.operations, plan)
-
-    def _chosen(self, as_of: Any) -> SnapshotChoice:
-        metadata = self.table.refresh()
-        return SnapshotChoice.of(metadata, as_of, now_ms=self._clock.now_ms())
 
     def _context(
         self,

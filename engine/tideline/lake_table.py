@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tideline.check_finding import Finding, Repair
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport, report_write
 from tideline.hudi.capabilities.look import read_capabilities
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.check.finding import Finding, Repair
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.open_table import open_table
@@ -48,7 +48,8 @@ from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.settings.setting import SettingPlace
 from tideline.storage.location import StoreLocation
-from tideline.table_words import Options, TableWords
+from tideline.table_words import TableWords
+from tideline.writable_table import Options
 from tideline.write_and_serve import (
     delete_partitions,
     delete_rows,

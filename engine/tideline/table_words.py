@@ -17,9 +17,9 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.write.table_writer import TableWriter
-from tideline.readable_table import ReadableTable
 from tideline.services.run import ServiceRun
 from tideline.wording import counted
+from tideline.writable_table import Options, WritableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,23 +27,15 @@ if TYPE_CHECKING:
 
     from tideline.formats.row_dataset import RowDataset
 
-Options = Mapping[str, str] | None
-"""Names and texts: settings (`hoodie.*`), options of a store, metadata of a commit."""
-
 _FILES_LOOKED_AT = 32
 """By what prints a table: the footer of each says how many rows it has."""
 
 
-class TableWords(ReadableTable):
+class TableWords(WritableTable):
     """The words; `LakeTable` has what they come down to."""
 
     hoodie_table: HoodieTable
     writer: TableWriter
-
-    @abstractmethod
-    def write(
-        self, rows: Any, operation: Any = None, *, options: Options = None
-    ) -> CommitReport: ...
 
     @abstractmethod
     def run(
@@ -78,28 +70,6 @@ class TableWords(ReadableTable):
         scan = plan_snapshot(self.hoodie_table, as_of)
         names = shown_names(scan.schema.names, meta=meta)
         return scan_dataset(self.hoodie_table, scan, names)
-
-    def append(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """Insert rows. A key that is there already comes twice, unless the table refuses that:
-        `upsert` is the usual word."""
-        return self.write(rows, "insert", options=options)
-
-    def upsert(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """Update the rows whose key is there, insert the others."""
-        return self.write(rows, "upsert", options=options)
-
-    def merge(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """`upsert`: by the table's key, and where it has ordering columns the latest row counts. It
-        has no clauses: docs/coming-from.md says what they come down to."""
-        return self.write(rows, "upsert", options=options)
-
-    def overwrite(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """Replace all rows of the table by these."""
-        return self.write(rows, "insert_overwrite_table", options=options)
-
-    def insert_overwrite(self, rows: Any, *, options: Options = None) -> CommitReport:
-        """Replace the partitions that these rows are in."""
-        return self.write(rows, "insert_overwrite", options=options)
 
     def update(
         self, where: Any, set: Mapping[str, Any], *, options: Options = None

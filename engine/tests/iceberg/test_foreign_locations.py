@@ -14,9 +14,8 @@ import pytest
 
 from tideline.errors import TidelineError, UnsupportedTableError
 from tideline.iceberg.commit.metadata_writer import MetadataWriter
-from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.file_rows import stored_vector
 from tideline.iceberg.data.parquet_rows import ParquetSource
-from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.manifest.manifest_reading import manifests_of
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -145,9 +144,8 @@ def test_a_deletion_vector_is_no_longer_than_metadata_may_be() -> None:
         content_offset=0,
         content_size_bytes=2**50,
     )
-    rows = FileRows(io, RowLayout.of(model.metadata()))
     with pytest.raises(UnsupportedTableError, match=r"a deletion vector of .*dv\.puffin"):
-        rows._vector(file, "x")
+        stored_vector(io, file, "x")
 
 
 @pytest.mark.parametrize("uri", FOREIGN)

@@ -19,6 +19,7 @@ def test_histories_of_writes_give_the_rows_of_a_model(version: int, mode: str, s
     history = started(version, mode, seed)
     for _ in range(8):
         history.step()
+    assert history.table.check() == ()
 
 
 @pytest.mark.slow
@@ -28,6 +29,7 @@ def test_long_histories_of_writes(version: int, seed: int) -> None:
     history = started(version, (COPY, MERGE)[seed // 2 % 2], seed)
     for _ in range(25):
         history.step()
+    assert history.table.check() == ()
 
 
 def started(version: int, mode: str, seed: int) -> RowHistory:

@@ -57,6 +57,7 @@ def test_spark_reads_each_write_and_writes_between(
             history.step()
             history.require(iceberg_peer.read(uri))
         history.require(iceberg_peer.duckdb_read(uri))
+        assert history.table.check() == ()
         theirs()
         history.require(iceberg_peer.read(uri))
         history.require(history.table.to_arrow())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tideline.hudi.check.finding import Severity
+from tideline.check_finding import Severity
 from tideline.hudi.check.run import check_table
 from tideline.hudi.table.table_config import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from tideline.testing.hudi_peer import HudiPeer, version_options

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.check_finding import Severity
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.table.file_group import METADATA_BOOTSTRAP
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable

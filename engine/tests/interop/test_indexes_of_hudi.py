@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.index_definitions import believed_without_partition
 from tideline.storage.location import StoreLocation

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.check_finding import Severity
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.open_table import open_table
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.table.table_config import INDEX_TYPE
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer

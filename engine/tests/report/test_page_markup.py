@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tideline
-from tideline.hudi.check.finding import Finding, Severity
+from tideline.check_finding import Finding, Severity
 from tideline.lake_table import LakeTable
 from tideline.report.fleet_page import FleetRow, fleet_page
 from tideline.report.html import document, headers_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.hudi.check.finding import Severity
+from tideline.check_finding import Severity
 from tideline.hudi.services.archival.config import ArchivalConfig, MergeConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.storage.object_store import ObjectStore

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideline.check_finding import Finding, Severity
 from tideline.errors import TidelineError
 from tideline.hudi.capabilities.table_capabilities import merging_text
-from tideline.hudi.check.finding import Finding, Severity
 from tideline.hudi.services.registry import all_services
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.savepoint.record import Savepoint

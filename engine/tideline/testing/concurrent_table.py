@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.services.rollback.service import ROLLBACK
 from tideline.hudi.services.service import TableService
 from tideline.hudi.table.hoodie_table import HoodieTable

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tideline.check_finding import Finding, Severity
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.formats.row_changes import CHANGE_TYPE
-from tideline.hudi.check.finding import Finding, Severity
 from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.life_hudi_steps import SOME_COLUMNS, HudiSteps

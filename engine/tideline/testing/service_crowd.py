@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tideline.hudi.check.finding import Severity
+from tideline.check_finding import Severity
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING

@@ -15,8 +15,8 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
+from tideline.check_finding import Finding, RepairKind, Severity
 from tideline.errors import ConfigError, ConflictError
-from tideline.hudi.check.finding import Finding, RepairKind, Severity
 from tideline.hudi.services.archival.execute import archive_table
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.clustering.service import CLUSTERING

@@ -27,6 +27,7 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any, Protocol
 
+from tideline.check_finding import Severity
 from tideline.errors import (
     ConfigError,
     ConflictError,
@@ -35,7 +36,6 @@ from tideline.errors import (
     ObjectNotFoundError,
     StorageUnavailableError,
 )
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.services.archival.service import ARCHIVAL
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.compaction.service import COMPACTION

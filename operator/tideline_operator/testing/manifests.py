@@ -12,8 +12,8 @@ _CLUSTER_WIDE = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResour
 
 
 def manifests_in(text: str) -> list[Manifest]:
-    """The objects of a YAML stream."""
-    return [item for item in yaml.safe_load_all(text) if item]
+    """The objects of a YAML stream, read by libyaml: definitions are long."""
+    return [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
 
 
 def resource_of(manifest: Manifest) -> ApiResource:

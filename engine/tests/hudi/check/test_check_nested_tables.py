@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import InvalidDataError, UnsupportedTableError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.services.cleaning.config import CleaningConfig

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.check_finding import Finding, Severity
 from tideline.errors import CorruptTableError
-from tideline.hudi.check.finding import Finding, Severity
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import execute_archival
 from tideline.hudi.table.file_group import BaseFile, split_path

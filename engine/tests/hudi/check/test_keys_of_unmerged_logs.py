@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tideline.hudi.check.finding import Finding
+from tideline.check_finding import Finding
 from tideline.hudi.table.properties import update_table_properties
 from tideline.hudi.table.table_config import TableType
 from tideline.testing.small_table import SmallTable, batch

@@ -8,9 +8,9 @@ import json
 import fastavro
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table

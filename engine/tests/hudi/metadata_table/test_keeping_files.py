@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.repair import repair_table
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
+from tideline.check_finding import Severity
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.look import look_at
 from tideline.hudi.capabilities.permission import Permission
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.check.run import check_table
 from tideline.hudi.services.cleaning.service import CLEANING
 from tideline.hudi.services.rollback.service import ROLLBACK

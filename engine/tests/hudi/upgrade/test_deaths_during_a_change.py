@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import ConflictError, StorageUnavailableError
-from tideline.hudi.check.finding import Severity
 from tideline.hudi.recovery.version_change import VERSION_CHANGE
 from tideline.hudi.table.table_config import TableType
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.check_finding import Finding
 from tideline.errors import ConflictError, CorruptTableError, UnsupportedTableError
-from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.run import check_table
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
 from tideline.hudi.services.archival.config import ArchivalConfig

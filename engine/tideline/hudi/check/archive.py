@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error, warning
+from tideline.check_finding import Finding, Repair, RepairKind, error, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.services.archival.merge import has_unfinished_merge
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, error, note
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.base_file import OpenFile, open_rows
 from tideline.hudi.check.files import stats_by_path
-from tideline.hudi.check.finding import Finding, error, note
 from tideline.hudi.check.inspection import Inspection
 from tideline.wording import counted
 

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tideline.check_finding import Finding
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.stored_filter import StoredFilter
-from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.metadata_table.bloom_filters import (

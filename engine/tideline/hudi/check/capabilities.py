@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, error, note, warning
 from tideline.hudi.capabilities.look import read_capabilities
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
-from tideline.hudi.check.finding import Finding, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.index.bucket_layout import KnownFrom, without_bucket
 from tideline.hudi.table.table_config import INDEX_TYPE, PROPERTIES_PATH, TIMEZONE

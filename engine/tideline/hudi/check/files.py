@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
 from tideline.formats.avro import decode_container
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.hudi.check.inspection import Inspection, NewestSlice
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, join_path, split_path
 from tideline.hudi.table.file_system_view import parse_data_file

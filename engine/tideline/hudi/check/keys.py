@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.check_finding import Finding, error, note, warning
 from tideline.errors import ConfigError, CorruptTableError, TidelineError, UnsupportedTableError
 from tideline.hudi.capabilities.table_capabilities import custom_merging
-from tideline.hudi.check.finding import Finding, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.file_group.file_slice_merge import FileSliceMerge, SliceContext, read_file_slice
 from tideline.hudi.index.uniqueness import global_index, says_unique

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, warning
+from tideline.check_finding import Finding, Repair, RepairKind, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.recovery.sweep import control_folders
 from tideline.hudi.table.markers import MARKER_DIRECTORY

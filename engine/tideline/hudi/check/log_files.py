@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, error, warning
 from tideline.errors import ObjectNotFoundError, TidelineError
 from tideline.formats.log_block import BlockKind, read_frames
-from tideline.hudi.check.finding import Finding, error, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.wording import counted
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.check_finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.metadata_table.index_definitions import (
     believed_without_partition,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error
+from tideline.check_finding import Finding, Repair, RepairKind, error
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.metadata_table.partition import Discrepancy
 from tideline.hudi.metadata_table.reader import UNREADABLE

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.errors import ConfigError, CorruptTableError, UnsupportedTableError
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.table.java_properties import parse_properties
 from tideline.hudi.table.properties import BACKUP_PATH, PROPERTIES_PATH, table_checksum

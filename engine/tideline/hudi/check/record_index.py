@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from tideline.check_finding import Finding
 from tideline.errors import CorruptTableError
-from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tideline.check_finding import Finding, Repair, RepairKind
 from tideline.errors import CorruptTableError
 from tideline.hudi.capabilities.guard import require
 from tideline.hudi.capabilities.permission import Permission
-from tideline.hudi.check.finding import Finding, Repair, RepairKind
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_indexes.remade_indexes import IndexesThere
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table

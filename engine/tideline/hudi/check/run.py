@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
+from tideline.check_finding import Finding, error, note, worst_first
 from tideline.distribution import installation
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.hudi.check.archive import check_archive
 from tideline.hudi.check.bloom_filters import check_bloom_filters
 from tideline.hudi.check.capabilities import check_capabilities
 from tideline.hudi.check.files import check_files, check_sidecars
-from tideline.hudi.check.finding import Finding, Severity, error, note
 from tideline.hudi.check.inspection import Inspection, inspect_table
 from tideline.hudi.check.leftovers import check_leftovers
 from tideline.hudi.check.log_files import check_log_files
@@ -56,8 +56,7 @@ def check_table(
     seen = inspect_table(table)
     checks = (*CHECKS, *_arrow_checks(keys, across_partitions))
     findings = [finding for check in checks for finding in _as_far_as_possible(check, seen)]
-    order = list(Severity)
-    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
+    return worst_first(findings)
 
 
 def _as_far_as_possible(check: Check, seen: Inspection) -> Iterator[Finding]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, error, warning
 from tideline.errors import CorruptTableError, UnsupportedTableError
-from tideline.hudi.check.finding import Finding, error, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.table.internal_schema import SCHEMA_DIRECTORY
 from tideline.hudi.table.schema_history_reader import newest_schema, schema_history

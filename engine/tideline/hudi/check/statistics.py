@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
+from tideline.check_finding import Finding
 from tideline.errors import ObjectNotFoundError
-from tideline.hudi.check.finding import Finding
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.check.partition_findings import partition_findings
 from tideline.hudi.file_group.column_ranges import ranges_of_base_file

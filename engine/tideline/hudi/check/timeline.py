@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tideline.check_finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.errors import (
     ConfigError,
     CorruptTableError,
@@ -11,7 +12,6 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.formats.avro import decode_container
-from tideline.hudi.check.finding import Finding, Repair, RepairKind, error, note, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.table.settings import Settings

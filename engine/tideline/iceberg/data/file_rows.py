@@ -130,7 +130,7 @@ class FileRows:
         """The rows of a data file that position deletes delete. Raises what `batches` raises."""
         path = task.data_file.file_path
         if task.deletion_vector is not None:
-            return self._vector(task.deletion_vector, path)
+            return stored_vector(self._io, task.deletion_vector, path)
         found = [self._positions_in(file).get(path) for file in task.position_deletes]
         return merged(positions for positions in found if positions is not None)
 
@@ -183,19 +183,6 @@ class FileRows:
             return found, sum(len(path) + array.nbytes for path, array in found.items())
 
         return self._positions.get(file.file_path, load)
-
-    def _vector(self, file: DataFile, path: str) -> Positions:
-        offset, length = file.content_offset, file.content_size_bytes
-        if offset is None or length is None:
-            content = _named_vector(self._io.read(file.file_path), path, file.file_path)
-        else:
-            if offset < 0 or length < 0:
-                message = "a deletion vector begins before its file, or has no length"
-                raise CorruptTableError(message, path=file.file_path, value=(offset, length))
-            admit(length, path=file.file_path, what="a deletion vector")
-            store, stored = self._io.place(file.file_path)
-            content = store.get_range(stored, offset=offset, length=length)
-        return decode_deletion_vector(content, path=file.file_path)
 
     def _deletes(self, task: FileScanTask, hidden: list[NestedField]) -> _Deletes:
         """What deletes rows of a data file; columns to read for it beyond the layout's and those
@@ -290,6 +277,25 @@ class _Comparison:
 
     def live_rows(self, rows: pa.RecordBatch) -> Any:
         return self.values.numbers([path.values(rows) for path in self.paths]) == ABSENT
+
+
+def stored_vector(io: FileIO, file: DataFile, path: str) -> Positions:
+    """The positions in a deletion vector, that of the data file at `path`.
+
+    Raises CorruptTableError, UnsupportedTableError for one above the limits on reading,
+    ObjectNotFoundError and StorageUnavailableError.
+    """
+    offset, length = file.content_offset, file.content_size_bytes
+    if offset is None or length is None:
+        content = _named_vector(io.read(file.file_path), path, file.file_path)
+    else:
+        if offset < 0 or length < 0:
+            message = "a deletion vector begins before its file, or has no length"
+            raise CorruptTableError(message, path=file.file_path, value=(offset, length))
+        admit(length, path=file.file_path, what="a deletion vector")
+        store, stored = io.place(file.file_path)
+        content = store.get_range(stored, offset=offset, length=length)
+    return decode_deletion_vector(content, path=file.file_path)
 
 
 def _named_vector(body: bytes, referenced: str, path: str) -> bytes:

@@ -101,24 +101,11 @@ class ParquetSource:
         Raises CorruptTableError for a file that is broken, UnsupportedTableError for one without
         field ids in a table without a name mapping, StorageUnavailableError, ObjectNotFoundError.
         """
-        with faults_of_file(self.uri), closing(self._open()) as file:
+        with (
+            faults_of_file(self.uri),
+            closing(open_parquet(self.io, self.uri, self.size_bytes)) as file,
+        ):
             yield from self._read(file, wanted, part, row_filter)
-
-    def _open(self) -> pq.ParquetFile:
-        local = self.io.local_path(self.uri)
-        source: Any
-        if local is not None:
-            source = pa.OSFile(local)
-        else:
-            is_small = self.size_bytes <= _WHOLE_FILE_BYTES_MAX
-            source = (
-                pa.BufferReader(self.io.read(self.uri))
-                if is_small
-                else arrow_stream(self.io.open_reader(self.uri))
-            )
-        return pq.ParquetFile(
-            source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
-        )
 
     def _read(
         self,
@@ -165,6 +152,18 @@ class ParquetSource:
             }
             yield PositionedRows(projection.rows(columns, batch.num_rows), first)
             first += batch.num_rows
+
+
+def open_parquet(io: FileIO, uri: str, size_bytes: int) -> pq.ParquetFile:
+    """A parquet file of a table, to be closed; what it raises is named by `faults_of_file`."""
+    local = io.local_path(uri)
+    source: Any
+    if local is not None:
+        source = pa.OSFile(local)
+    else:
+        is_small = size_bytes <= _WHOLE_FILE_BYTES_MAX
+        source = pa.BufferReader(io.read(uri)) if is_small else arrow_stream(io.open_reader(uri))
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
 @contextmanager

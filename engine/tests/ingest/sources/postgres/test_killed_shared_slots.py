@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tideline.check_finding import Severity
 from tideline.errors import StorageUnavailableError
-from tideline.hudi.check.finding import Severity
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.source import Nothing

@@ -1,12 +1,11 @@
-"""What a check finds: how bad it is, what it concerns, and what mends it."""
+"""What a check of a table finds: how bad it is, what it concerns, and what mends it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-
-from tideline.hudi.timeline.instant_time import InstantTime
 
 
 class Severity(Enum):
@@ -26,7 +25,8 @@ class Severity(Enum):
 
 
 class RepairKind(Enum):
-    """What `--repair` can do on its own; each is safe to do twice and loses nothing committed."""
+    """What `--repair` can do to a Hudi table on its own; each is safe to do twice and loses nothing
+    committed."""
 
     DELETE_FILE = "delete the file"
     WRITE_PARTITION_METADATA = "write the partition's metadata"
@@ -58,14 +58,15 @@ class Repair:
 class Finding:
     """One thing a check noticed. `check` names the check; `repair` is what `--repair` does.
 
-    `advice` is the command, or what a person has to do, where no safe repair exists.
+    `instant` is the time of what a Hudi table did. `advice` is the command, or what a person has to
+    do, where no safe repair exists.
     """
 
     check: str
     severity: Severity
     message: str
     path: str | None = None
-    instant: InstantTime | None = None
+    instant: object = None
     repair: Repair | None = None
     advice: str = ""
 
@@ -94,3 +95,9 @@ def warning(check: str, message: str, **about: Any) -> Finding:
 def note(check: str, message: str, **about: Any) -> Finding:
     """A finding of severity NOTE."""
     return Finding(check, Severity.NOTE, message, **about)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings by severity, those of one severity as they came."""
+    order = list(Severity)
+    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
