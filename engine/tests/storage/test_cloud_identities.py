@@ -164,6 +164,14 @@ def test_a_credential_comes_before_nobody(monkeypatch: pytest.MonkeyPatch) -> No
         assert store.get("x") == b"1"
 
 
+def test_a_token_comes_before_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", '{"type": "service_account"}')
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", TOKEN)
+    given = gcs_identity.client_credentials()
+    assert given["credential_provider"]()["token"] == TOKEN
+    assert "service_account_key" not in given
+
+
 @pytest.mark.parametrize(
     ("given", "kind"),
     [

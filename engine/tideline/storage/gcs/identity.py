@@ -1,8 +1,8 @@
 """Whose credentials sign requests to Google Cloud Storage, found as Google's own tools find them.
 
-1. A service account's key: GOOGLE_SERVICE_ACCOUNT_KEY, or the file GOOGLE_SERVICE_ACCOUNT.
-2. The file GOOGLE_APPLICATION_CREDENTIALS: such a key, or a user's consent.
-3. A token as it is: GOOGLE_BEARER_TOKEN.
+1. A token as it is: GOOGLE_BEARER_TOKEN. The client takes it before any key that it is given.
+2. A service account's key: GOOGLE_SERVICE_ACCOUNT_KEY, or the file GOOGLE_SERVICE_ACCOUNT.
+3. The file GOOGLE_APPLICATION_CREDENTIALS: such a key, or a user's consent.
 4. Nobody, with GOOGLE_SKIP_SIGNATURE.
 5. What `gcloud auth application-default login` left in the home folder.
 6. The service account of the machine, or of the pod by GKE's workload identity, from the metadata
@@ -44,16 +44,16 @@ def client_credentials() -> Mapping[str, Any]:
     """
     check_implicit_identity()
     given = os.environ.get
+    if token := given(_TOKEN):
+        note_secrets([token])
+        handed = {"token": token, "expires_at": None}
+        return {"credential_provider": lambda: handed, **_SIGNED}
     if key := given(_KEY):
         _check(key, _KEY)
         return {"service_account_key": key, **_SIGNED}
     for name in _FILES:
         if path := given(name):
             return {"application_credentials": _checked_file(path, name), **_SIGNED}
-    if token := given(_TOKEN):
-        note_secrets([token])
-        handed = {"token": token, "expires_at": None}
-        return {"credential_provider": lambda: handed, **_SIGNED}
     if is_switched_on(_NOBODY):
         # With `skip_signature` a client asks for a token all the same when it writes.
         return {"service_account_key": _UNSIGNED}
