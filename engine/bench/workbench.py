@@ -98,7 +98,7 @@ def run(measures: Sequence[Measure]) -> int:
 
 
 def bench_parser(description: str) -> argparse.ArgumentParser:
-    """What every bench is told: how many rounds and rows, where to write, how long to wait."""
+    """Arguments of every bench: how many rounds and rows, where to write, how long to wait."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} rounds, not {ROUNDS}")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table")

@@ -17,7 +17,7 @@ from tideline.iceberg.services.reachable_file import (
 from tideline.wording import counted
 
 NAME = "files"
-_ADVICE = "put it back from a copy, or roll back to a snapshot that reads"
+ADVICE = "put it back from a copy, or roll back to a snapshot that reads"
 _OUTSIDE = -1
 
 
@@ -59,7 +59,7 @@ def _size(seen: Inspection, file: ReachableFile) -> int | None:
 def _missing(file: ReachableFile, snapshot_id: int | None) -> Finding:
     what = file.kind.value.removesuffix("s").replace("_", " ")
     if file.kind is FileKind.STATISTICS or snapshot_id is None:
-        return error(NAME, f"a {what} is missing", path=file.location, advice=_ADVICE)
+        return error(NAME, f"a {what} is missing", path=file.location, advice=ADVICE)
     message = f"a {what} of snapshot {snapshot_id} is missing: reading as of then fails"
     advice = f"tideline iceberg expire --snapshot-id {snapshot_id}"
     return Finding(NAME, Severity.WARNING, message, path=file.location, advice=advice)

@@ -21,6 +21,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.formats.row_group_statistics import has_trusted_statistics, whole_columns
+from tideline.iceberg.check.files import ADVICE
 from tideline.iceberg.check.inspection import Inspection
 from tideline.iceberg.data.arrow_schema import arrow_type, field_id
 from tideline.iceberg.data.file_rows import stored_vector
@@ -32,7 +33,6 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.wording import counted
 
 NAME = "rows"
-_ADVICE = "put it back from a copy, or roll back to a snapshot that reads"
 
 
 def check_rows(seen: Inspection, files: Iterable[DataFile]) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def _findings(seen: Inspection, file: DataFile) -> Iterator[Finding]:
     except (CorruptTableError, ValueError, OSError) as broken:
         # Arrow reports broken footers as ArrowInvalid, UnicodeDecodeError or OSError.
         message = f"cannot be read: {' '.join(str(broken).split())}"
-        yield error(NAME, message, path=path, advice=_ADVICE)
+        yield error(NAME, message, path=path, advice=ADVICE)
 
 
 def _vector(seen: Inspection, file: DataFile) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _footer(seen: Inspection, file: DataFile) -> Iterator[Finding]:
         footer, schema = parquet.metadata, parquet.schema_arrow
     if footer.num_rows != file.record_count:
         message = f"holds {counted(footer.num_rows, 'row')}, its manifest says "
-        yield error(NAME, f"{message}{file.record_count:,}", path=file.file_path, advice=_ADVICE)
+        yield error(NAME, f"{message}{file.record_count:,}", path=file.file_path, advice=ADVICE)
         return
     for name, problem in _wrong_metrics(seen.metadata, file, footer, schema):
         message = f"the manifest's {problem} of column {name} is wrong: filtered reads pass it over"

@@ -26,17 +26,12 @@ from tideline.iceberg.check.inspection import CheckedTable, Inspection
 from tideline.iceberg.check.manifests import check_manifest
 from tideline.iceberg.check.metadata import check_metadata
 from tideline.iceberg.check.snapshot import ManifestFacts, check_snapshot
-from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent, ManifestFile
+from tideline.iceberg.manifest.manifest_entry import DataFile, ManifestFile
 from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.manifest.manifest_reading import manifests_of
 from tideline.iceberg.metadata.snapshot import Snapshot
-from tideline.iceberg.services.reachable_file import FileKind, ReachableFile, live_files
+from tideline.iceberg.services.reachable_file import KINDS, ReachableFile, live_files
 
-_KINDS = {
-    FileContent.DATA: FileKind.DATA,
-    FileContent.POSITION_DELETES: FileKind.POSITION_DELETES,
-    FileContent.EQUALITY_DELETES: FileKind.EQUALITY_DELETES,
-}
 _Rows = Callable[[Inspection, Iterable[DataFile]], Iterator[Finding]]
 
 
@@ -91,12 +86,12 @@ class _Run:
         yield from check_files(
             seen,
             [
-                ReachableFile(_KINDS[file.content], file.file_path, file.file_size_bytes)
+                ReachableFile(KINDS[file.content], file.file_path, file.file_size_bytes)
                 for file in live
             ],
         )
         yield from self._check_rows(seen, live)
-        self._facts[seen.key(manifest.path)] = ManifestFacts.of(seen, manifest.path, entries)
+        self._facts[seen.key(manifest.path)] = ManifestFacts.of(seen, entries)
 
     def _of_older(self, snapshot: Snapshot) -> Iterator[Finding]:
         """What a snapshot that no branch or tag leads to needs; nothing if it expired meanwhile."""

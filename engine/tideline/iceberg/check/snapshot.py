@@ -23,14 +23,13 @@ class ManifestFacts:
     """The live files of a manifest in few bytes each: hashes of data files, and of those that
     deletion vectors are of; and the sums that snapshots state."""
 
-    path: str
     data: array[int] = field(default_factory=lambda: array("q"))
     vectors: array[int] = field(default_factory=lambda: array("q"))
     sums: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, seen: Inspection, path: str, entries: Iterable[ManifestEntry]) -> ManifestFacts:
-        facts = cls(path, sums=dict.fromkeys(_TOTALS, 0))
+    def of(cls, seen: Inspection, entries: Iterable[ManifestEntry]) -> ManifestFacts:
+        facts = cls(sums=dict.fromkeys(_TOTALS, 0))
         for entry in entries:
             if entry.is_live:
                 facts._add(seen, entry)

@@ -35,7 +35,7 @@ class FileKind(Enum):
 CONTENT_KINDS = frozenset({FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES})
 """What manifests list; the other kinds are metadata."""
 
-_KINDS = {
+KINDS = {
     FileContent.DATA: FileKind.DATA,
     FileContent.POSITION_DELETES: FileKind.POSITION_DELETES,
     FileContent.EQUALITY_DELETES: FileKind.EQUALITY_DELETES,
@@ -87,7 +87,7 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
         for record in container.records(lambda field: field.get("field-id") in _WANTED):
             if record[status] != EntryStatus.DELETED:
                 found = record[data_file]
-                kind = _KINDS[FileContent(found.get(content) or 0)]
+                kind = KINDS[FileContent(found.get(content) or 0)]
                 yield ReachableFile(kind, found[location], found.get(size))
 
 
