@@ -11,8 +11,10 @@ Source: the Avro specification, "Object Container Files".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tideline.bounded.parsing import decompress_bounded, faults_named, parse_json
@@ -25,6 +27,7 @@ SYNC_BYTES = 16
 
 _TYPES_MAX = 100_000
 """Of a schema with all names resolved: 10,000 columns have some 40,000."""
+_REMEMBERED_CHARACTERS_MAX = 1 << 16
 _UNREADABLE = "Avro file is truncated or unreadable"
 _FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _VARIABLE = ("int", "long", "enum", "bytes", "string")
@@ -76,10 +79,14 @@ def open_blocks(body: bytes, *, path: object = None) -> AvroBlocks:
         if body[: len(MAGIC)] != MAGIC:
             raise ValueError("it does not begin with Avro's magic bytes")
         metadata, at = read_map(body, len(MAGIC))
-        schema = parse_json(metadata["avro.schema"], path=path, what="Avro schema")
+        text = metadata["avro.schema"]
+        schema = parse_json(text, path=path, what="Avro schema")
         if not isinstance(schema, dict) or len(body) < at + SYNC_BYTES:
             raise ValueError("it holds no records")
-        check_schema(schema)
+        if len(text) <= _REMEMBERED_CHARACTERS_MAX:
+            _check_once(text)
+        else:
+            check_schema(schema)
     return AvroBlocks(metadata, schema, path, body, at + SYNC_BYTES)
 
 
@@ -102,6 +109,12 @@ def read_map(body: bytes, at: int) -> tuple[dict[str, str], int]:
 def check_schema(schema: Any) -> None:
     """Raise ValueError for a schema by which few bytes become much, or that is none."""
     _Measurer().measure(schema, "")
+
+
+@lru_cache(maxsize=64)
+def _check_once(text: str) -> None:
+    """The files of a timeline have few schemas: only one that is found sound is remembered."""
+    check_schema(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

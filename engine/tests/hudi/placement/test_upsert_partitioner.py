@@ -181,6 +181,8 @@ def test_keys_spread_by_the_weights() -> None:
         ([(1000, 10)], 1024),
         ([(1001, 10)], 101),
         ([(10, 1), (5000, 0), (3000, 7), (9000, 1)], 429),
+        ([(10, 1)] * 4 + [(0, 0)] * 9 + [(3000, 7)], 429),
+        ([(10, 1)] * 5 + [(3000, 7)], 1024),
     ],
 )
 def test_the_newest_large_commit_gives_the_record_size(
@@ -193,6 +195,9 @@ def test_commits_older_than_the_decisive_one_are_not_read() -> None:
     unread = iter([(5000, 10), (9999, 1)])
     assert average_record_size(unread, SIZING) == 500
     assert next(unread) == (9999, 1)
+    unread = iter([(10, 1)] * 6)
+    assert average_record_size(unread, SIZING) == 1024
+    assert len(list(unread)) == 1
 
 
 @given(profiles, small_files)

@@ -23,6 +23,8 @@ from tideline.hudi.placement.workload_profile import WorkloadProfile
 from tideline.hudi.table.settings import declared
 from tideline.hudi.timeline.instant_time import InstantTime
 
+_SMALL_COMMITS_MAX = 5
+
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
@@ -164,13 +166,18 @@ def average_record_size(newest_first: Iterable[tuple[int, int]], sizing: Sizing)
     """Bytes per record on disk, from (bytes written, records written) of completed `commit`s.
 
     The first commit, newest first, that wrote more than the threshold's share of the small file
-    limit decides; without one the configured estimate holds. The iterable is read no further than
-    that, so it may load commits lazily.
+    limit decides; without one among the `_SMALL_COMMITS_MAX` newest that wrote base files the
+    configured estimate holds. The iterable is read no further than that, so it may load commits
+    lazily. Source: Hudi's AverageRecordSizeEstimator.
     """
     decisive_bytes = sizing.record_size_estimation_threshold * sizing.small_file_limit_bytes
+    small = 0
     for total_bytes, total_records in newest_first:
         if total_bytes > decisive_bytes and total_records > 0:
             return -(-total_bytes // total_records)
+        small += total_bytes > 0
+        if small == _SMALL_COMMITS_MAX:
+            break
     return sizing.record_size_estimate_bytes
 
 

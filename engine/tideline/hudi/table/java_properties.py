@@ -16,6 +16,7 @@ from tideline.errors import CorruptTableError
 
 _BLANK = " \t\f"
 _NATURAL_LINE_END = re.compile(r"\r\n|\r|\n")
+_KEY = re.compile(r"(?:\\.?|[^\\=: \t\f])*", re.DOTALL)
 _LETTER_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {
     "\t": "\\t",
@@ -76,13 +77,12 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    end = 0
-    while end < len(line) and line[end] not in "=:" + _BLANK:
-        end += 2 if line[end] == "\\" else 1
-    value = line[end:].lstrip(_BLANK)
+    key = _KEY.match(line)
+    assert key is not None, "it may be empty"
+    value = line[key.end() :].lstrip(_BLANK)
     if value[:1] in ("=", ":"):
         value = value[1:].lstrip(_BLANK)
-    return line[:end], value
+    return key[0], value
 
 
 def _unescape(text: str) -> str:
