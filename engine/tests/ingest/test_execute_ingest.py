@@ -14,7 +14,7 @@ import pytest
 from tideline.hudi.index.uniqueness import described
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.execute.hudi_table import FILES_KEY
+from tideline.ingest.execute.ingest_table import FILES_KEY
 from tideline.ingest.execute.table_access import open_table
 from tideline.ingest.execute.table_checkpoints import current_checkpoints
 from tideline.ingest.location import Location

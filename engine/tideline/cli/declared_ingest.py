@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from tideline.errors import ConfigError
-from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.operation.operation import Operation
 
 _ENTRY_POINT_GROUP = "tideline.declarations"
 
@@ -39,7 +39,7 @@ def declared_ingest(path: Path, table: str | None) -> Operation:
     found = declared_ingests(path, table)
     if len(found) == 1:
         return found[0]
-    known = ", ".join(_name(operation) for operation in found)
+    known = ", ".join(operation.ingest.name for operation in found)
     raise ConfigError(f"the table has {len(found)} ingests ({known})", table=found[0].table.name)
 
 
@@ -50,8 +50,3 @@ def declared_ingests(path: Path, table: str | None) -> tuple[Operation, ...]:
         assert isinstance(found, tuple) and found
         return found
     raise ConfigError("no package that is installed reads files of LakeTables", path=path)
-
-
-def _name(operation: Operation) -> str:
-    assert isinstance(operation.work, IngestRange)
-    return operation.work.name

@@ -13,7 +13,6 @@ from tideline.cli.options import json_option
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.ingest.execute.copy_again import plan_again, read_again
-from tideline.ingest.operation.operation import IngestRange
 
 
 @command("resync")
@@ -34,9 +33,8 @@ def resync_command(table: str | None, path: Path, dry_run: bool, as_json: bool) 
     """
     operation = declared_ingest(path, table)
     if dry_run:
-        work = plan_again(operation).work
-        assert isinstance(work, IngestRange)
-        place = {"table": operation.table.location.uri, "source": work.source.uri}
+        source = plan_again(operation).ingest.source
+        place = {"table": operation.table.location.uri, "source": source.uri}
         if as_json:
             print_json({**place, "dry_run": True})
         else:

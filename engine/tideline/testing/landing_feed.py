@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.column_type import Column
-from tideline.ingest.execute.table_checkpoints import current_checkpoints
+from tideline.ingest.execute.open_ingest_table import open_ingest_table
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import Checkpoint
@@ -86,7 +86,7 @@ class LandingFeed(StreamFeed):
         return path
 
     def checkpoint(self) -> Checkpoint | None:
-        return current_checkpoints(self.table(), self.name).get(self.name)
+        return open_ingest_table(self.declared).checkpoints(self.work).get(self.name)
 
     def plan(self) -> Operation | Nothing | Lost:
         checkpoint = self.checkpoint()

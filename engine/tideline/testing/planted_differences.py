@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.ingest.execute.table_access import SessionFactory
 from tideline.ingest.operation.operation import IngestRange, Operation, TableTarget
 from tideline.ingest.sources.source import Declared
@@ -31,7 +32,9 @@ def verified_together(
     return verify_ingests(operations, session_factory=session_factory, progress=lambda _: None)
 
 
-def plant(table: LakeTable, rows: Sequence[Row], deleted: Row) -> set[tuple[Kind, str]]:
+def plant(
+    table: LakeTable | IcebergLakeTable, rows: Sequence[Row], deleted: Row
+) -> set[tuple[Kind, str]]:
     """Each fault in a row of its own, of eight rows with `id`, text `v`, float `size` and moment
     `at`; `deleted` is a row that the source had. What is to be found."""
     changed, missing, doubled, emptied, bit, later, valued, _ = rows

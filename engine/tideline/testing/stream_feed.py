@@ -8,14 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailableError
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION
+from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.execute.copy_again import plan_again, read_again
 from tideline.ingest.execute.execute_operation import execute_operation
-from tideline.ingest.execute.iceberg_table import IcebergIngestTable
 from tideline.ingest.execute.open_ingest_table import open_ingest_table
-from tideline.ingest.execute.table_access import SessionFactory, open_table
+from tideline.ingest.execute.table_access import (
+    SessionFactory,
+    open_declared_iceberg,
+    open_table,
+)
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     HUDI,
@@ -29,7 +34,6 @@ from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.lake_table import LakeTable
-from tideline.readable_table import ReadableTable
 from tideline.testing.people_ingest import no_session
 
 NAME = "orders"
@@ -91,10 +95,17 @@ class StreamFeed:
     def table(self) -> LakeTable | None:
         return open_table(self.target)
 
+    def lake(self) -> LakeTable | IcebergLakeTable:
+        """The table, which is there."""
+        if self.format == ICEBERG:
+            return open_declared_iceberg(self.target, SystemClock())
+        found = self.table()
+        assert found is not None
+        return found
+
     def checkpoint(self) -> Checkpoint | None:
         operation = self._resync()
-        assert isinstance(operation.work, IngestRange)
-        return open_ingest_table(operation).checkpoints(operation.work).get(NAME)
+        return open_ingest_table(operation).checkpoints(operation.ingest).get(NAME)
 
     def look(self) -> Any:
         """What the source has now, from where the table has read to."""
@@ -144,13 +155,9 @@ class StreamFeed:
 
     def rows(self, *names: str) -> list[tuple[Any, ...]]:
         """The table's rows, in the order of their first column."""
-        if self.format == ICEBERG:
-            table: ReadableTable | None = IcebergIngestTable.open(self._resync()).lake
-        else:
-            table = self.table()
-        if table is None:
+        if not open_ingest_table(self._resync()).exists:
             return []
-        found = table.to_arrow(list(names or ("id", "v")))
+        found = self.lake().to_arrow(list(names or ("id", "v")))
         rows = (tuple(row.values()) for row in found.to_pylist())
         return sorted(rows, key=lambda row: (row[0], str(row[1:])))
 

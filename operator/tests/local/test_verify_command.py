@@ -23,7 +23,7 @@ kind: LakeTable
 metadata: {name: orders}
 spec:
   location: table
-  type: MERGE_ON_READ
+  %s
   recordKey: [id]
   ordering: [ts]
   schema:
@@ -44,9 +44,9 @@ _SECOND = """\
 """
 
 
-def declared(folder: Path, source: str) -> Path:
+def declared(folder: Path, source: str, kind: str = "type: MERGE_ON_READ") -> Path:
     path = folder / "laketable.yaml"
-    path.write_text(textwrap.dedent(_YAML % source))
+    path.write_text(textwrap.dedent(_YAML % (kind, source)))
     return path
 
 
@@ -87,10 +87,11 @@ def test_what_differs_is_named_and_ends_with_another_code(
     assert (found["missing"], found["extra"], found["different"]) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("kind", ["type: MERGE_ON_READ", "format: Iceberg"])
 def test_a_table_of_several_ingests_of_files_is_compared_with_all_of_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = declared(tmp_path, "{format: parquet, path: orders}")
+    path = declared(tmp_path, "{format: parquet, path: orders}", kind)
     path.write_text(path.read_text() + _SECOND.format(name="gone", operation="delete"))
     for name, columns in (
         ("orders", {"id": [1, 2, 3], "ts": [1, 1, 1], "v": ["a", "b", "c"]}),
@@ -104,7 +105,8 @@ def test_a_table_of_several_ingests_of_files_is_compared_with_all_of_them(
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["orders", "gone"]
     assert lines[-1] == "2 rows compared: all are equal"
-    table = tideline.open(str(tmp_path / "table"))
+    opened = tideline.open_iceberg if "Iceberg" in kind else tideline.open
+    table = opened(str(tmp_path / "table"))
     table.upsert([{"id": 2, "ts": 1, "v": "b"}, {"id": 3, "ts": 1, "v": "changed"}])
     assert run(["verify", "-f", str(path), "--json"]) == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)

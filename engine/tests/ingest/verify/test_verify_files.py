@@ -20,19 +20,13 @@ from tideline.ingest.verify.feed import Feed
 from tideline.ingest.verify.history import commits_of
 from tideline.ingest.verify.key_buckets import bucket_count
 from tideline.ingest.verify.verification import Kind, Verification
-from tideline.lake_table import LakeTable
 from tideline.testing.landing_feed import LandingFeed
 from tideline.testing.planted_differences import named, verified_together
+from tideline.testing.stream_feed import KINDS
 
 
 def verified(*feeds: LandingFeed) -> Verification:
     return verified_together(*(feed.declared for feed in feeds))
-
-
-def table_of(feed: LandingFeed) -> LakeTable:
-    table = feed.table()
-    assert table is not None
-    return table
 
 
 def history(feed: LandingFeed, files: int, *, seed: int = 0, first: int = 1) -> None:
@@ -46,7 +40,7 @@ def history(feed: LandingFeed, files: int, *, seed: int = 0, first: int = 1) -> 
 def plant(feed: LandingFeed) -> set[tuple[Kind, str]]:
     """A row changed, one deleted, one added, one doubled, by another writer: what is to be
     found."""
-    table, rows = table_of(feed), feed.rows("id", "ts", "v")
+    table, rows = feed.lake(), feed.rows("id", "ts", "v")
     changed, deleted, doubled = rows[3], rows[7], rows[9]
     table.upsert([{"id": changed[0], "ts": changed[1], "v": "changed"}])
     table.delete(f"id = {deleted[0]}")
@@ -60,15 +54,15 @@ def plant(feed: LandingFeed) -> set[tuple[Kind, str]]:
     }
 
 
-@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ordering", [(), ("ts",)])
 def test_a_table_is_equal_to_its_files_and_planted_faults_are_named(
-    table_type: str, ordering: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, ordering: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Many buckets, and ranges that end inside of a commit.
     monkeypatch.setattr(f"{bucket_count.__module__}._ROWS_PER_BUCKET", 50)
     monkeypatch.setattr(replay, "FILES_MAX", 3)
-    feed = LandingFeed.of(tmp_path, table_type=table_type, ordering=ordering, files_max=4)
+    feed = LandingFeed.of(tmp_path, ordering=ordering, files_max=4).into(kind)
     history(feed, 10)
     feed.drain()
     # Behind the checkpoint; another one came late, and is in a later commit than younger ones.
@@ -83,7 +77,7 @@ def test_a_table_is_equal_to_its_files_and_planted_faults_are_named(
 
     expected = plant(feed)
     # A row of the file behind the checkpoint.
-    table_of(feed).append([{"id": 777, "ts": 1, "v": "not read yet"}])
+    feed.lake().append([{"id": 777, "ts": 1, "v": "not read yet"}])
     faulty = verified(feed)
     assert named(faulty) == {*expected, (Kind.EXTRA, "777")}
     counts = faulty.found.missing, faulty.found.extra, faulty.found.different
@@ -96,7 +90,7 @@ def test_rows_of_a_partitioned_table_are_compared_in_their_partitions(tmp_path: 
     feed.land(2, [(2, 3, "a"), (3, 1, None)])
     feed.drain()
     assert verified(feed).found.equal == 4
-    table_of(feed).upsert([{"id": 1, "ts": 1, "v": "c"}, {"id": 2, "ts": 9, "v": "a"}])
+    feed.lake().upsert([{"id": 1, "ts": 1, "v": "c"}, {"id": 2, "ts": 9, "v": "a"}])
     found = {(row.kind, row.key, row.partition) for row in verified(feed).found.first}
     assert found == {(Kind.EXTRA, "1", "c"), (Kind.DIFFERENT, "2", "a")}
 
@@ -109,8 +103,8 @@ def test_rows_that_are_only_inserted_are_compared_as_a_bag(operation: str, tmp_p
     feed.drain()
     clean = verified(feed)
     assert (clean.found.is_equal, clean.found.equal, clean.records) == (True, 5, 5)
-    table_of(feed).append([{"id": 1, "ts": 1, "v": "a"}, {"id": 3, "ts": 1, "v": "d"}])
-    table_of(feed).delete("id = 2")
+    feed.lake().append([{"id": 1, "ts": 1, "v": "a"}, {"id": 3, "ts": 1, "v": "d"}])
+    feed.lake().delete("id = 2")
     faulty = verified(feed)
     assert named(faulty) == {(Kind.EXTRA, "1"), (Kind.EXTRA, "3"), (Kind.MISSING, "2")}
     assert (faulty.found.extra, faulty.found.missing) == (2, 1)
@@ -129,7 +123,7 @@ def test_files_that_are_gone_leave_their_rows_open_and_no_others(tmp_path: Path)
     assert partly.found.is_equal
     assert (partly.found.equal, partly.found.unknown) == (6, 4)
 
-    table = table_of(feed)
+    table = feed.lake()
     table.upsert([{"id": 9, "ts": 1, "v": "changed"}, {"id": 999, "ts": 1, "v": "added"}])
     table.delete("id = 6")
     # That may be the work of the file that is gone.
@@ -157,7 +151,7 @@ def test_a_replaced_file_is_named_and_counts_for_what_was_taken_in(tmp_path: Pat
     taken = verified(feed)
     # The row of key 2 was in the file that is no more.
     assert (taken.found.is_equal, taken.found.equal, taken.found.unknown) == (True, 3, 1)
-    table_of(feed).delete("id = 4")
+    feed.lake().delete("id = 4")
     assert named(verified(feed)) == {(Kind.MISSING, "4")}
 
 
@@ -175,7 +169,7 @@ def test_of_files_that_are_cleared_rows_of_others_are_found(
     assert clean.found.is_equal
     assert (clean.found.equal, clean.found.unknown, clean.records) == (0, clean.rows, 0)
     assert clean.gone == ("4 files: 0004.parquet, 0003.parquet, 0002.parquet, ...",)
-    table_of(feed).append([{"id": 9_999, "ts": 1, "v": "added"}])
+    feed.lake().append([{"id": 9_999, "ts": 1, "v": "added"}])
     assert named(verified(feed)) == {(Kind.EXTRA, "9999")}
 
 
@@ -186,7 +180,8 @@ def test_commits_in_the_archive_say_what_they_took_in(tmp_path: Path) -> None:
     feed = replace(feed, write_properties=keep)
     history(feed, 12)
     feed.drain()
-    assert table_of(feed).timeline().has_archive
+    table = feed.table()
+    assert table is not None and table.timeline().has_archive
     clean = verified(feed)
     assert (clean.found.is_equal, clean.gone, clean.found.unknown) == (True, (), 0)
     (feed.landing / "0001.parquet").unlink()

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 def plan_again(operation: Operation) -> Operation:
     """The operation that begins to read the table of this ingest from its source again. Raises
     ConfigError, StorageUnavailableError."""
-    work = operation.work
-    assert isinstance(work, IngestRange)
+    work = operation.ingest
     checkpoints = open_ingest_table(operation).checkpoints(work)
     known = newest_of(checkpoints, work.name, work.former_name)
     if known is None:

@@ -21,7 +21,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.ingest.execute.in_process import why_spark
-from tideline.ingest.execute.ingest_table import TakenRange
+from tideline.ingest.execute.ingest_table import FILES_KEY, TakenRange
 from tideline.ingest.execute.table_access import create_declared_table, open_table
 from tideline.ingest.execute.table_checkpoints import (
     current_checkpoints,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OPERATION_KEY = "tideline.operation"
-FILES_KEY = "tideline.ingest.files"
 NAMES_KEPT_MAX = 1_000
 _REPLACE = "insert_overwrite_table"
 

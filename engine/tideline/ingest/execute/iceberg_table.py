@@ -12,12 +12,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,8 +43,8 @@ from tideline.iceberg.write.write_request import IcebergWrite, UpsertRules, Writ
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg
 from tideline.iceberg_writing import write_iceberg
 from tideline.ingest.arrow_schema import arrow_schema
-from tideline.ingest.execute.ingest_table import TakenRange
-from tideline.ingest.execute.named_columns import as_named
+from tideline.ingest.execute.ingest_table import FILES_KEY, TakenRange
+from tideline.ingest.execute.named_columns import as_arrived, as_named, names_in
 from tideline.ingest.execute.table_access import OPERATION_PROPERTY, open_declared_iceberg
 from tideline.ingest.operation.operation import CatalogEntry, IngestRange, Operation
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
@@ -61,8 +60,7 @@ from tideline.ingest.sources.source import Shape, Sweep
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NAMES_KEY = "tideline.ingest.files"
-_NAMES_KEPT_MAX = 20
+NAMES_KEPT_MAX = 20
 """Metadata has the summaries of all snapshots."""
 _SYSTEM_CLOCK = SystemClock()
 
@@ -178,7 +176,7 @@ class IcebergIngestTable:
     def _written(
         self, rows: Any, operation: IcebergOperation, progress: WriterProgress
     ) -> CommitReport:
-        table = _arrived(rows if isinstance(rows, pa.Table) else rows.toArrow())
+        table = as_arrived(rows if isinstance(rows, pa.Table) else rows.toArrow())
         columns = _own_columns(table.schema)
         made = self._created(columns)
         lake = made.lake
@@ -189,10 +187,10 @@ class IcebergIngestTable:
         schema, rules = lake.schema, UpsertRules()
         if operation is IcebergOperation.UPSERT:
             flag = DELETED_FLAG if DELETED_FLAG in table.column_names else None
-            rules = UpsertRules(_names_in(schema, self.ordering), flag, UNAVAILABLE)
+            rules = UpsertRules(names_in(schema, self.ordering), flag, UNAVAILABLE)
             if flag is not None and flag not in schema.names:
                 schema = schema.append(pa.field(flag, pa.bool_()))
-        key = _names_in(lake.schema, self.record_key) if operation.is_keyed else ()
+        key = names_in(lake.schema, self.record_key) if operation.is_keyed else ()
         write = IcebergWrite(operation, key=key, progress=progress, rules=rules)
         report = write_iceberg(lake.table, as_named(table, schema), write, self.clock)
         return replace(
@@ -204,13 +202,13 @@ class IcebergIngestTable:
 
     def _progress(self, taken: TakenRange) -> WriterProgress:
         work, checkpoint = taken.work, taken.checkpoint
-        names = json.dumps(taken.names[:_NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":"))
+        names = json.dumps(taken.names[:NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":"))
         return WriterProgress(
             {
                 **summary_of(work.name, checkpoint),
                 INGEST_KEY: work.name,
                 OPERATION_PROPERTY: taken.operation_id,
-                _NAMES_KEY: names,
+                FILES_KEY: names,
             },
             properties_of(work.name, checkpoint),
             lambda now: require_iceberg_generation(
@@ -274,25 +272,9 @@ def _others(checkpoints: Mapping[str, Checkpoint], work: IngestRange) -> list[st
     return sorted(set(checkpoints) - {work.name, work.former_name})
 
 
-def _arrived(rows: pa.Table) -> pa.Table:
-    """The rows in the order of their arrival."""
-    if ARRIVAL not in rows.column_names:
-        return rows
-    arrival = rows.column(ARRIVAL).to_numpy()
-    rows = rows.drop_columns([ARRIVAL])
-    is_sorted = bool((arrival[:-1] <= arrival[1:]).all())
-    return rows if is_sorted else rows.take(pa.array(np.argsort(arrival, kind="stable")))
-
-
 def _own_columns(schema: pa.Schema) -> pa.Schema:
     """Without the flag of deletes, which adds no column to a table."""
     return pa.schema([item for item in schema if item.name != DELETED_FLAG])
-
-
-def _names_in(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
-    """Columns by the table's names for them."""
-    known = {name.casefold(): name for name in schema.names}
-    return tuple(known.get(name.casefold(), name) for name in names)
 
 
 def _without_deletes(rows: pa.Table) -> pa.Table:

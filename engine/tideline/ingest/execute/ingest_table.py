@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+FILES_KEY = "tideline.ingest.files"
+"""What a commit calls the parts that it took in; of many it names some."""
+
 
 @dataclass(frozen=True, slots=True)
 class TakenRange:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.iceberg.data.arrow_schema import list_array, map_array, struct_array
 
 
@@ -17,6 +19,22 @@ def as_named(rows: pa.Table, columns: pa.Schema) -> pa.Table:
     kept = list(_kept(rows.schema, columns))
     fitted = [_column(rows.column(number), known.type) for number, known in kept]
     return pa.table(fitted, names=[known.name for _, known in kept])
+
+
+def as_arrived(rows: pa.Table) -> pa.Table:
+    """The rows in the order of their arrival."""
+    if ARRIVAL not in rows.column_names:
+        return rows
+    arrival = rows.column(ARRIVAL).to_numpy()
+    rows = rows.drop_columns([ARRIVAL])
+    is_sorted = bool((arrival[:-1] <= arrival[1:]).all())
+    return rows if is_sorted else rows.take(pa.array(np.argsort(arrival, kind="stable")))
+
+
+def names_in(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns by the table's names for them."""
+    known = {name.casefold(): name for name in schema.names}
+    return tuple(known.get(name.casefold(), name) for name in names)
 
 
 def _kept(found: Iterable[pa.Field], columns: Iterable[pa.Field]) -> Iterator[tuple[int, pa.Field]]:

@@ -207,6 +207,12 @@ class Operation:
     writer: str = ""
 
     @property
+    def ingest(self) -> IngestRange:
+        """Its work, of an operation that is an ingest."""
+        assert isinstance(self.work, IngestRange)
+        return self.work
+
+    @property
     def kind(self) -> OperationKind:
         if isinstance(self.work, RunService):
             return OperationKind.of(self.work.service)

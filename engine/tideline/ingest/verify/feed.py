@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError
-from tideline.hudi.read.table_scan import TableScan
-from tideline.ingest.execute.hudi_table import HudiIngestTable
 from tideline.ingest.execute.ingest_batch import IngestBatch
 from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.operation import IngestRange, Operation
@@ -19,7 +17,7 @@ from tideline.ingest.sources.replay import Replay, TakenIn
 from tideline.ingest.sources.source import Available, Lost
 from tideline.ingest.verify.history import commits_of
 from tideline.ingest.verify.keyed_rows import KeyedRows
-from tideline.lake_table import LakeTable
+from tideline.ingest.verify.table_state import TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +25,24 @@ class Feed:
     """An ingest with its `checkpoint`, of a source that holds what is `available`."""
 
     work: IngestRange
-    table: LakeTable
-    scan: TableScan
+    state: TableState
     checkpoint: Checkpoint
     available: Available
     batch: IngestBatch
     keyed: KeyedRows
 
     @classmethod
-    def of(
-        cls,
-        operation: Operation,
-        table: LakeTable,
-        scan: TableScan,
-        checkpoint: Checkpoint,
-        progress: Progress,
-    ) -> Feed:
+    def of(cls, operation: Operation, state: TableState, progress: Progress) -> Feed:
         """Looks at the source. Raises ConfigError where it is another one than was read."""
-        work = operation.work
-        assert isinstance(work, IngestRange)
-        declared = work.source
+        work = operation.ingest
+        declared, checkpoint = work.source, state.checkpoints[work.name]
         _require_address(operation, work, checkpoint)
         # Without a position a look says where the table began.
         available = declared.positions(own_reach(), None)
         left = declared.no_range()
         checkpoints = {work.name: checkpoint}
-        seen = HudiIngestTable(operation.table, lake=table)
-        batch = IngestBatch(operation, work, left, seen, checkpoints, available, progress)
-        keyed = KeyedRows.of(table, scan.schema, operation, work)
-        return cls(work, table, scan, checkpoint, available, batch, keyed)
+        batch = IngestBatch(operation, work, left, state.table, checkpoints, available, progress)
+        return cls(work, state, checkpoint, available, batch, state.keyed(operation))
 
     @property
     def kind(self) -> SourceKind:
@@ -63,7 +50,7 @@ class Feed:
 
     def history(self) -> Iterator[TakenIn]:
         """Its commits, the newest first."""
-        return commits_of(self.table, self.scan.timeline, self.work, self.checkpoint)
+        return commits_of(self.state, self.work, self.checkpoint)
 
     def replay(self) -> Replay:
         """What is to be read again. Raises ConfigError where it is not what was read."""

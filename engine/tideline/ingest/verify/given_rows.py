@@ -88,7 +88,7 @@ def given_rows(feeds: Sequence[Feed], session_factory: SessionFactory) -> Iterat
     declared, position = feed.work.source, feed.checkpoint.position
     if len(feeds) > 1:
         message = f"rows of {declared.kind} are not compared together with those of other ingests"
-        raise ConfigError(message, table=feed.table.uri, value=feed.work.name)
+        raise ConfigError(message, table=feed.state.uri, value=feed.work.name)
     found = feed.available.plan(position, Limits(1, 0))
     if isinstance(found, Lost):
         raise ConfigError(str(found), path=declared.uri)
@@ -184,15 +184,13 @@ class _ReadAgain:
         return [Read(item.reader.records, item.reader.bad, item.gone) for item in self.again]
 
     def certain(self) -> frozenset[str]:
-        first = self.again[0].feed
-        table, timeline = first.table, first.scan.timeline
-        found = foreign_commits(table, timeline, [item.feed.work for item in self.again])
+        state = self.again[0].feed.state
+        found = foreign_commits(state, [item.feed.work for item in self.again])
         for item in self.again:
             newest = max(item.torn, default="")
             found |= {instant for instant in item.replay.whole if instant > newest}
             if not self.has_gaps:
-                keeps_after = item.replay.keeps_after
-                found |= whole_commits(table, timeline, item.feed.work, keeps_after)
+                found |= whole_commits(state, item.feed.work, item.replay.keeps_after)
         return found
 
     @property
@@ -279,4 +277,4 @@ class _AsTheyAre:
         return [Read(self.records, self.bad, gone)]
 
     def certain(self) -> frozenset[str]:
-        return foreign_commits(self.feed.table, self.feed.scan.timeline, [self.feed.work])
+        return foreign_commits(self.feed.state, [self.feed.work])

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
-from tideline.hudi.table.merge_mode import MergeMode
-from tideline.hudi.table.meta_column import (
-    COMMIT_TIME,
-    PARTITION_PATH,
-    RECORD_KEY,
-    without_meta_fields,
-)
-from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.partial_updates import PartialUpdates
-from tideline.hudi.write.config import WriteConfig
-from tideline.hudi.write.key_spelling import key_generator
-from tideline.hudi.write.write_operation import WriteOperation
-from tideline.in_process.prepared_rows import Flags, PreparedRows, prepare_rows
-from tideline.ingest.operation.operation import IngestRange, Operation
+from tideline.ingest.operation.operation import IngestRange
 from tideline.ingest.sources.known_rows import Known
 from tideline.ingest.verify.compare import (
     COMMIT,
@@ -37,102 +26,58 @@ from tideline.ingest.verify.compare import (
     WIDE,
 )
 from tideline.ingest.verify.key_buckets import KEY
-from tideline.lake_table import LakeTable
 
-_BAGS = (WriteOperation.INSERT, WriteOperation.BULK_INSERT)
-_META = (RECORD_KEY, PARTITION_PATH, COMMIT_TIME)
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedRows:
-    """How the rows of a table are made of an ingest's, and what they look like: the user's columns
-    in `schema`, the meta columns that are `stored`."""
+class SourceBatch:
+    """Rows of a source in the columns of the table; which of them delete, and which do so in every
+    partition."""
 
-    keys: KeyGenerator
-    config: WriteConfig
+    rows: pa.RecordBatch
+    keys: pa.Array
+    partitions: pa.Array
+    deletes: Flags
+    is_wide: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows(ABC):
+    """How the rows of a table are made of an ingest's, and what they look like: the user's columns
+    in `schema`. Keys are unique in the table, or in a partition where it `is_partitioned`."""
+
     ordering: tuple[str, ...]
     is_bag: bool
     deletes_only: bool
     partial: PartialUpdates | None
     schema: pa.Schema
-    stored: tuple[str, ...]
+    is_unique_in_table: bool
+    is_partitioned: bool
 
-    @classmethod
-    def of(
-        cls, table: LakeTable, schema: pa.Schema, operation: Operation, work: IngestRange
-    ) -> KeyedRows:
-        """Raises ConfigError for tables whose rows do not follow from records alone."""
-        wanted = WriteOperation.parse(work.write_operation)
-        properties = operation.table.write_properties
-        kind, config = table.writer.planned_write(wanted, properties)
-        stored = table.hoodie_table.config
-        refused = ""
-        if kind not in (WriteOperation.UPSERT, WriteOperation.DELETE, *_BAGS):
-            refused = f"the operation {kind.value} leaves no rows to compare"
-        elif config.partial_update_columns is not None:
-            refused = "the ingest writes some of the columns alone"
-        elif work.transform is not None or work.delete_when is not None:
-            refused = "the ingest has SQL of its own"
-        elif kind in _BAGS and config.combine_before_insert:
-            refused = "which of equal keys are inserted depends on the commit they are in"
-        elif stored.ordering_fields and stored.merge_mode is MergeMode.COMMIT_TIME_ORDERING:
-            refused = "ordering columns decide inside of commits alone"
-        if refused:
-            raise ConfigError(f"the rows cannot be compared: {refused}", table=table.uri)
-        return cls(
-            key_generator(table.hoodie_table),
-            config,
-            stored.ordering_fields,
-            kind in _BAGS,
-            kind is WriteOperation.DELETE,
-            None if kind in _BAGS else stored.partial_updates,
-            without_meta_fields(schema),
-            _META if stored.populate_meta_fields else (),
-        )
-
-    @property
-    def read_columns(self) -> list[str]:
-        """Columns to read of the table."""
-        return [*self.stored, *self.schema.names]
+    @abstractmethod
+    def prepared(self, rows: pa.Table) -> SourceBatch:
+        """Rows of the source as the table would store them, in the order of arrival. Raises
+        InvalidDataError for those that it would not."""
 
     def of_source(
         self, rows: pa.Table, part: int, known: Known = Known.ROW, when: str = ""
     ) -> pa.Table:
-        """Rows of a part of the source as the table would store them, in the order of arrival, how
-        much is known of them, and the commit `when` they came; empty where that is not known."""
-        batch = prepare_rows(
-            rows,
-            self.keys,
-            self.schema,
-            deletes_only=self.deletes_only,
-            missing=MissingColumns.NULL,
-            delete_marker=self.config.delete_marker,
-        )
-        none = np.zeros(len(batch), np.bool_)
-        deletes = none if batch.deletes is None else batch.deletes
-        has_paths = self.deletes_only or self.config.index.type.is_global
-        is_wide = none if has_paths else deletes & self._nowhere(batch)
+        """Rows of a part of the source as `prepared`, how much is known of them, and the commit
+        `when` they came; empty where that is not known."""
+        batch = self.prepared(rows)
+        count = batch.rows.num_rows
         more = {
             KEY: batch.keys,
             PARTITION: batch.partitions,
-            DELETES: pa.array(deletes),
-            WIDE: pa.array(is_wide),
-            PART: pa.array(np.full(len(batch), part, np.int32)),
-            KNOWN: pa.array(np.full(len(batch), known, np.int8)),
-            INSERTS: pa.repeat(pa.scalar(self.is_bag), len(batch)),
-            WHEN: pa.repeat(pa.scalar(when), len(batch)),
+            DELETES: pa.array(batch.deletes),
+            WIDE: pa.array(batch.is_wide),
+            PART: pa.array(np.full(count, part, np.int32)),
+            KNOWN: pa.array(np.full(count, known, np.int8)),
+            INSERTS: pa.repeat(pa.scalar(self.is_bag), count),
+            WHEN: pa.repeat(pa.scalar(when), count),
         }
-        return _with_columns(batch.rows.select(self.schema.names), more)
-
-    def of_table(self, rows: pa.RecordBatch) -> pa.Table:
-        """Rows of the table, with their keys and commits."""
-        user = rows.select(self.schema.names)
-        if self.stored:
-            names = (KEY, PARTITION, COMMIT)
-            return _with_columns(user, dict(zip(names, map(rows.column, _META), strict=True)))
-        batch = prepare_rows(pa.Table.from_batches([user]), self.keys, self.schema)
-        commits = pa.nulls(len(batch), pa.string())
-        return _with_columns(user, {KEY: batch.keys, PARTITION: batch.partitions, COMMIT: commits})
+        return with_columns(batch.rows, more)
 
     def has_ordered_deletes(self, rows: pa.Table) -> bool:
         """Whether any row of the source deletes and has a value in every ordering column."""
@@ -149,7 +94,7 @@ class KeyedRows:
         return self._typed(kinds, rows)
 
     def typed_table(self, rows: pa.Table | None) -> pa.Table:
-        """Rows that `of_table` made, or none of them."""
+        """Rows of the table, or none of them."""
         return self._typed({COMMIT: pa.string()}, rows)
 
     def _typed(self, more: Mapping[str, pa.DataType], rows: pa.Table | None) -> pa.Table:
@@ -158,15 +103,18 @@ class KeyedRows:
         schema = pa.schema([item.with_nullable(True) for item in wanted])
         return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
-    def _nowhere(self, batch: PreparedRows) -> Flags:
-        """Rows without any value that names a partition."""
-        found = np.full(len(batch), bool(self.keys.partition_fields), np.bool_)
-        for item in self.keys.partition_fields:
-            found &= column_at(batch.rows, item.field).is_null().to_numpy(zero_copy_only=False)
-        return found
+
+def refuse_uncomparable(work: IngestRange, uri: str, reason: str) -> None:
+    """Raise ConfigError where rows do not follow from records, for a reason of the table's or of
+    the ingest's own."""
+    if not reason and (work.transform is not None or work.delete_when is not None):
+        reason = "the ingest has SQL of its own"
+    if reason:
+        raise ConfigError(f"the rows cannot be compared: {reason}", table=uri)
 
 
-def _with_columns(rows: pa.RecordBatch, more: Mapping[str, pa.Array]) -> pa.Table:
+def with_columns(rows: pa.RecordBatch, more: Mapping[str, pa.Array]) -> pa.Table:
+    """The rows with more columns."""
     table = pa.Table.from_batches([rows])
     for name, values in more.items():
         is_encoded = pa.types.is_dictionary(values.type)
