@@ -275,6 +275,21 @@ def test_a_table_that_becomes_version_3_meanwhile_gets_a_vector() -> None:
     assert table.current_snapshot.summary["added-dvs"] == "1"
 
 
+@pytest.mark.parametrize("number", [1, 99])
+def test_rows_that_come_meanwhile_by_another_spec(number: int) -> None:
+    table = created(6, key="id", partition_by="part")
+    other = tideline.open_iceberg(table.uri)
+
+    def first() -> None:
+        other.alter().add_partition_field("bucket(4, id)").commit()
+        other.write(given([number], 7.0))
+
+    with meanwhile(first):
+        table.write(given([1], 2.0), "upsert")
+    assert ids(table) == sorted({*range(6), number})
+    assert table.to_arrow(filter="id = 1")["n"].to_pylist() == [2.0]
+
+
 def test_a_vector_that_a_rewrite_makes_meanwhile_is_a_conflict() -> None:
     table = created(properties=MERGE)
     for first in (0, 10):

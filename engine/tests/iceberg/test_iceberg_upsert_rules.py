@@ -120,10 +120,20 @@ def test_the_flag_may_be_a_column_of_the_table() -> None:
     assert table.to_arrow(["id", "gone"]).to_pydict() == {"id": [1, 2], "gone": [False, None]}
 
 
+def test_a_required_value_may_be_that_of_the_row_before_and_no_null() -> None:
+    table = created(columns=pa.schema([*COLUMNS, pa.field("must", pa.string(), nullable=False)]))
+    rules = UpsertRules((), "gone", GONE)
+    write = IcebergWrite.asked("upsert", rules=rules)
+    rows = pa.table({"id": [1, 1], "must": [None, GONE], "gone": [False, False]})
+    with pytest.raises(InvalidDataError, match="a required column has nulls"):
+        write_iceberg(table.table, rows, write, SystemClock())
+
+
 @pytest.mark.parametrize(
     ("operation", "rules", "message"),
     [
         (IcebergOperation.UPSERT, UpsertRules(("nope",)), "the table has no such column to decide"),
+        (IcebergOperation.UPSERT, UpsertRules(("many",)), "is in no order to decide by"),
         (IcebergOperation.UPSERT, UpsertRules((), "ts"), "which rows delete is no boolean"),
         (IcebergOperation.APPEND, RULES, "what decides between rows is for upserts"),
     ],
@@ -131,9 +141,13 @@ def test_the_flag_may_be_a_column_of_the_table() -> None:
 def test_rules_that_cannot_be(
     operation: IcebergOperation, rules: UpsertRules, message: str
 ) -> None:
+    columns = pa.schema([*COLUMNS, ("many", pa.list_(pa.int64()))])
     with pytest.raises(ConfigError, match=message):
         write_iceberg(
-            created().table, [{"id": 1}], IcebergWrite(operation, rules=rules), SystemClock()
+            created(columns=columns).table,
+            [{"id": 1}],
+            IcebergWrite(operation, rules=rules),
+            SystemClock(),
         )
 
 
@@ -216,3 +230,48 @@ def test_any_changes_leave_what_each_alone_would(mode: str, seed: int) -> None:
                 model[number] = (now[0], now[1])
         keep(table, *rows)
         assert kept(table) == model
+
+
+ORDERED = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("a", pa.string())])
+Ordered = tuple[int, int, str | None, bool]
+
+
+def each_alone(model: dict[int, tuple[int, Any]], given: list[Ordered]) -> None:
+    """Changes of one batch, each as a commit of its own; those of a key by their order."""
+    for number, ts, value, is_delete in sorted(given, key=lambda row: row[1]):
+        if number in model and model[number][0] > ts:
+            continue
+        before = model.pop(number, (0, GONE))[1]
+        if not is_delete:
+            model[number] = (ts, before if value == GONE else value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", range(3))
+def test_values_stay_that_come_between_by_their_order(mode: str, seed: int) -> None:
+    chance = random.Random(seed)
+    properties = {"write.merge.mode": mode}
+    uri = f"memory://{uuid.uuid4().hex}/table"
+    table = tideline.create_iceberg(
+        uri, ORDERED, key="id", properties=properties, format_version=chance.choice([2, 3])
+    )
+    write = IcebergWrite.asked("upsert", rules=UpsertRules(("ts",), "gone", GONE))
+    model: dict[int, tuple[int, Any]] = {}
+    for batch in range(6):
+        given: list[Ordered] = [
+            (
+                number,
+                chance.randrange(9),
+                chance.choice([GONE, None, f"{batch}"]),
+                chance.random() < 0.3,
+            )
+            for number in (chance.randrange(40) for _ in range(60))
+        ]
+        each_alone(model, given)
+        rows = pa.Table.from_pylist(
+            [dict(zip(("id", "ts", "a", "gone"), row, strict=True)) for row in given],
+            schema=pa.schema([*ORDERED, ("gone", pa.bool_())]),
+        )
+        write_iceberg(table.table, rows, write, SystemClock())
+        found = {row["id"]: (row["ts"], row["a"]) for row in table.to_arrow().to_pylist()}
+        assert found == model

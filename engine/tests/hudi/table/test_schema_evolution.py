@@ -83,6 +83,11 @@ def test_numbers_end_as_the_wider_of_both_types(old: pa.DataType, new: pa.DataTy
         (pa.decimal128(10, 2), pa.decimal128(8, 0)),
         (pa.list_(pa.int64()), pa.large_list(pa.int32())),
         (pa.map_(pa.string(), pa.float64()), pa.map_(pa.string(), pa.int32())),
+        # Iceberg's alone.
+        (pa.timestamp("ns"), pa.timestamp("ns")),
+        (pa.timestamp("ns"), pa.timestamp("us")),
+        (pa.struct([("at", pa.timestamp("ns"))]), pa.struct([("at", pa.timestamp("ns"))])),
+        (pa.map_(pa.int64(), pa.string()), pa.map_(pa.int64(), pa.string())),
     ],
 )
 def test_input_that_fits_is_promoted_to_the_tables_type(

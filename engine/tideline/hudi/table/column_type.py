@@ -76,13 +76,14 @@ def widens_to(narrow: pa.DataType, wide: pa.DataType) -> bool:
 def fits_in(incoming: pa.DataType, stored: pa.DataType) -> bool:
     """Whether values of `incoming` are promoted to the column's different type `stored`.
 
-    All that widens, and what changes only the form of the value: milliseconds to microseconds,
+    All that widens, and what changes only the form of the value: a time to one of a finer unit,
     a decimal with no more digits on either side of the point, fixed to variable bytes.
     """
     if types.is_null(incoming) or widens_to(incoming, stored):
         return True
     if types.is_timestamp(incoming) and types.is_timestamp(stored):
-        return (incoming.unit, stored.unit) == ("ms", "us") and incoming.tz == stored.tz
+        is_finer = (incoming.unit, stored.unit) in (("ms", "us"), ("ms", "ns"), ("us", "ns"))
+        return is_finer and incoming.tz == stored.tz
     if types.is_decimal(incoming) and types.is_decimal(stored):
         whole = stored.precision - stored.scale - (incoming.precision - incoming.scale)
         return bool(stored.scale >= incoming.scale and whole >= 0)

@@ -134,6 +134,9 @@ class _Evolution:
         return pa.field(table.name, data_type, table.nullable or incoming.nullable)
 
     def _evolve_type(self, table: pa.DataType, raw: pa.DataType, name: str) -> pa.DataType:
+        if raw == table:
+            # Also of a type that only Iceberg tables have.
+            return table
         incoming = stored_type(raw, name, keep_millis=True)
         if types.is_struct(table) and types.is_struct(incoming):
             return pa.struct(self.evolve_fields(table, incoming, name))

@@ -34,17 +34,20 @@ from tideline.iceberg.table.file_io import FileIO
 @dataclass(frozen=True, slots=True)
 class ReadState:
     """What a change of rows was made from: a snapshot, None for a branch without any, and the files
-    that it deletes rows of. `pruning` says which files may have rows that it selects, None: any;
-    with `ignores_new` rows that came since are left alone."""
+    that it deletes rows of. `pruning` says which files of the partition specs `spec_ids` may have
+    rows that it selects, None: any; with `ignores_new` rows that came since are left alone."""
 
     snapshot_id: int | None
     targets: tuple[DataFile, ...] = ()
     pruning: FilePruning | None = None
+    spec_ids: frozenset[int] = frozenset()
     ignores_new: bool = False
 
     def may_select(self, file: DataFile) -> bool:
         """Whether a file may have rows that the change selects."""
-        return self.pruning is None or self.pruning.file_may_match(file)
+        if self.pruning is None or file.spec_id not in self.spec_ids:
+            return True
+        return self.pruning.file_may_match(file)
 
 
 def find_row_conflict(

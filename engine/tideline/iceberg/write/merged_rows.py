@@ -58,9 +58,12 @@ class MergedRows:
 
     @property
     def _kept_names(self) -> list[str]:
-        """The columns of a stored row that stay where a given one takes its place."""
+        """The columns of a stored row that stay where a given one takes its place, and those that
+        decide it."""
         own = [ROW_ID.name] if has_lineage(self.metadata) else []
-        return [*own, *self.given.unavailable]
+        lacking = self.given.unavailable
+        order = self.given.keys.order.schema.names if lacking else []
+        return list(dict.fromkeys([*own, *lacking, *order]))
 
     def among(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The rows of changed files with given rows in the places of those that they replace, then
@@ -134,8 +137,8 @@ class MergedRows:
         self, rows: pa.RecordBatch, numbers: RowNumbers, before: pa.RecordBatch
     ) -> pa.RecordBatch:
         """Given rows of these numbers with the values that they lack."""
-        for name, flags in self.given.unavailable.items():
-            lacks = pa.array(flags[numbers])
+        for name in self.given.unavailable:
+            lacks = pa.array(self.given.stays(name, before, numbers))
             at = rows.schema.get_field_index(name)
             found = pc.if_else(lacks, before.column(name), rows.column(at))
             rows = rows.set_column(at, rows.schema.field(at), found)

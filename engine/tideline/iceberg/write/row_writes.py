@@ -170,6 +170,7 @@ class _Attempt:
             None if head is None else head.snapshot_id,
             tuple(file.task.data_file for file in self.changed),
             selection.pruning,
+            frozenset(spec.spec_id for spec in self.metadata.partition_specs),
             settings.ignores_new_rows(self.row_level),
         )
         return RowChange(
