@@ -17,7 +17,7 @@ from tideline.check_finding import Finding, Severity
 from tideline.cli.main import run
 from tideline.errors import ConfigError
 from tideline.iceberg.check.run import check_iceberg
-from tideline.iceberg.manifest.manifest_entry import ManifestContent
+from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestContent
 from tideline.iceberg.metadata.field_type import Primitive
 from tideline.iceberg.metadata.single_value import encode_value
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -183,6 +183,15 @@ def wrong_cardinality(table: SpoiltIcebergTable) -> None:
     table.change_entries(lambda entries: with_file(entries, record_count=2), _DELETES)
 
 
+def without_target(table: SpoiltIcebergTable) -> None:
+    table.change_entries(lambda entries: with_file(entries, referenced_data_file=None), _DELETES)
+
+
+def by_value(table: SpoiltIcebergTable) -> None:
+    fields = {"content": FileContent.EQUALITY_DELETES, "equality_ids": (77,)}
+    table.change_entries(lambda entries: with_file(entries, **fields), _DELETES)
+
+
 def no_value_above(table: SpoiltIcebergTable, number: int) -> None:
     bound = {1: encode_value(LONG, number)}
     table.change_entries(lambda entries: with_file(entries, upper_bounds=bound))
@@ -244,6 +253,13 @@ FAULTS: dict[str, Callable[[SpoiltIcebergTable], object]] = {
         lower_bounds={1: encode_value(LONG, 13)}, upper_bounds={1: encode_value(LONG, 99)}
     ),
     "error: the manifest's number of nulls of column n": denied_nulls,
+    "error: the manifest's number of nulls of column n is wrong": entry(
+        null_value_counts={3: 5}, value_counts={3: 5}
+    ),
+    "error: compares rows by field 77, which no schema": by_value,
+    "cannot be read: a deletion vector names no data file": without_target,
+    "has 2 data files with row ids of other files": entry(first_row_id=3),
+    "has row id 80,004, next-row-id is 20": entry(first_row_id=80_000),
     "says total-records=3, its manifests have 20": summary("total-records", "3"),
     "error: last-column-id is 1, field id 3": document(**{"last-column-id": 1}),
     "error: last-partition-id is 999": document(**{"last-partition-id": 999}),

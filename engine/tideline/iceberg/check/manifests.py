@@ -36,7 +36,7 @@ def check_manifest(
         yield error(NAME, f"{message}: readers stop short", path=manifest.path)
     yield from _counts(manifest, entries)
     live = [entry for entry in entries if entry.is_live]
-    yield from _contents(manifest, live)
+    yield from _contents(metadata, manifest, live)
     if metadata.format_version > 1:
         yield from _sequence_numbers(manifest, live)
     yield from _partitions(metadata, manifest, live)
@@ -66,13 +66,26 @@ def _counts(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterato
             yield warning(NAME, message, path=manifest.path)
 
 
-def _contents(manifest: ManifestFile, live: Sequence[ManifestEntry]) -> Iterator[Finding]:
+def _contents(
+    metadata: TableMetadata, manifest: ManifestFile, live: Sequence[ManifestEntry]
+) -> Iterator[Finding]:
     holds_data = manifest.content is ManifestContent.DATA
-    for entry in live:
-        if (entry.data_file.content is FileContent.DATA) != holds_data:
+    for file in (entry.data_file for entry in live):
+        if (file.content is FileContent.DATA) != holds_data:
             kind = "data files" if holds_data else "delete files"
             message = f"lies in a manifest of {kind}, and is none"
-            yield error(NAME, message, path=entry.data_file.file_path)
+            yield error(NAME, message, path=file.file_path)
+        if file.content is FileContent.EQUALITY_DELETES:
+            numbers = file.equality_ids or (None,)
+            for number in (number for number in numbers if not _is_field(metadata, number)):
+                message = f"compares rows by field {number}, which no schema of the table has"
+                yield error(NAME, f"{message}: reading fails", path=file.file_path)
+
+
+def _is_field(metadata: TableMetadata, number: int | None) -> bool:
+    if number is None:
+        return False
+    return any(schema.field(number) is not None for schema in metadata.schemas)
 
 
 def _sequence_numbers(manifest: ManifestFile, live: Sequence[ManifestEntry]) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ from tideline.iceberg.manifest.manifest_entry import DataFile, ManifestFile
 from tideline.iceberg.manifest.manifest_file import read_manifest
 from tideline.iceberg.manifest.manifest_reading import manifests_of
 from tideline.iceberg.metadata.snapshot import Snapshot
+from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.services.reachable_file import KINDS, ReachableFile, live_files
 
 _Rows = Callable[[Inspection, Iterable[DataFile]], Iterator[Finding]]
@@ -75,7 +76,19 @@ class _Run:
         facts = [self._facts.get(self._seen.key(manifest.path)) for manifest in manifests]
         known = [of_manifest for of_manifest in facts if of_manifest is not None]
         if not problems and len(known) == len(manifests):
-            yield from check_snapshot(self._seen, snapshot, known)
+            found = list(check_snapshot(self._seen, snapshot, known))
+            yield from found or self._unplanned(snapshot, known)
+
+    def _unplanned(self, snapshot: Snapshot, known: Iterable[ManifestFacts]) -> Iterator[Finding]:
+        """What keeps a reader from applying deletes, where there are any."""
+        if not any(facts.sums["total-delete-files"] for facts in known):
+            return
+        try:
+            for _ in plan_files(self._seen.io, self._seen.metadata, snapshot):
+                pass
+        except (CorruptTableError, InvalidDataError) as broken:
+            message = f"snapshot {snapshot.snapshot_id} cannot be read: {broken.message}"
+            yield error("snapshots", message, path=broken.path)
 
     def _of_manifest(self, manifest: ManifestFile) -> Iterator[Finding]:
         seen = self._seen

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 
 from tideline.check_finding import Finding, error, note, warning
 from tideline.iceberg.check.inspection import Inspection
@@ -21,10 +21,13 @@ _ROLL_BACK = "roll back to a snapshot from before"
 @dataclass(slots=True)
 class ManifestFacts:
     """The live files of a manifest in few bytes each: hashes of data files, and of those that
-    deletion vectors are of; and the sums that snapshots state."""
+    deletion vectors are of; the first row id of data files, and the one behind the last; and the
+    sums that snapshots state."""
 
     data: array[int] = field(default_factory=lambda: array("q"))
     vectors: array[int] = field(default_factory=lambda: array("q"))
+    first_ids: array[int] = field(default_factory=lambda: array("q"))
+    end_ids: array[int] = field(default_factory=lambda: array("q"))
     sums: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -46,6 +49,9 @@ class ManifestFacts:
                 self.data.append(seen.key(file.file_path))
                 sums["total-data-files"] += 1
                 sums["total-records"] += file.record_count
+                if file.first_row_id is not None and file.record_count:
+                    self.first_ids.append(file.first_row_id)
+                    self.end_ids.append(file.first_row_id + file.record_count)
             case FileContent.POSITION_DELETES:
                 sums["total-delete-files"] += 1
                 sums["total-position-deletes"] += file.record_count
@@ -86,7 +92,22 @@ def check_snapshot(
         yield note(NAME, message, advice="tideline iceberg rewrite-position-deletes")
     if vectors and seen.metadata.format_version < 3:
         yield error(NAME, f"{about} has deletion vectors, which are of version 3 of the format")
+    if not any(times > 1 for times in data.values()):
+        yield from _row_ids(seen, about, held)
     yield from _totals(snapshot, held)
+
+
+def _row_ids(seen: Inspection, about: str, held: Iterable[ManifestFacts]) -> Iterator[Finding]:
+    """Row lineage: each row has an id of its own, and no row to come gets it."""
+    ranges = sorted(chain.from_iterable(zip(of.first_ids, of.end_ids, strict=True) for of in held))
+    shared = sum(1 for (_, end), (first, _) in pairwise(ranges) if first < end)
+    if shared:
+        message = f"{about} has {counted(shared, 'data file')} with row ids of other files"
+        yield error(NAME, f"{message}: changes of rows are taken for those of others")
+    free = seen.metadata.next_row_id
+    if free is not None and ranges and ranges[-1][1] > free:
+        message = f"{about} has row id {ranges[-1][1] - 1:,}, next-row-id is {free:,}"
+        yield error(NAME, f"{message}: rows to come would share it")
 
 
 def _totals(snapshot: Snapshot, held: Iterable[ManifestFacts]) -> Iterator[Finding]:

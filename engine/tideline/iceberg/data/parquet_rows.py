@@ -6,7 +6,7 @@ large one through a seekable stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,6 +80,16 @@ class RowGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of a file by its number, and the table's field that all of it is. Statistics count
+    where their order is that of the field's values."""
+
+    number: int
+    field: NestedField
+    has_trusted_statistics: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetSource:
     """A parquet file of a table; `constants` are its identity partition values by field id."""
 
@@ -117,9 +127,13 @@ class ParquetSource:
         schema = schema_with_ids(file.schema_arrow, self.mapping, path=self.uri)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
         names = [schema.field(number).name for number in projection.sources]
-        filtered = (
-            () if row_filter is None else _filtered(file.metadata, schema, wanted, row_filter)
-        )
+        filtered = [
+            (column.number, column.field.name)
+            for column in stored_columns(file.metadata, schema, wanted)
+            if column.has_trusted_statistics
+            and row_filter is not None
+            and column.field.name in row_filter.columns
+        ]
         first = 0
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
@@ -184,24 +198,18 @@ def faults_of_file(uri: str) -> Iterator[None]:
         raise CorruptTableError(f"a data file is broken: {error}", path=uri) from error
 
 
-def _filtered(
-    metadata: pq.FileMetaData,
-    schema: pa.Schema,
-    wanted: Sequence[NestedField],
-    row_filter: RowFilter,
-) -> list[tuple[int, str]]:
-    """The numbers of the file's columns that a filter reads, under the table's names, where their
-    statistics count."""
+def stored_columns(
+    metadata: pq.FileMetaData, schema: pa.Schema, wanted: Iterable[NestedField]
+) -> Iterator[StoredColumn]:
+    """Where a file, whose schema has field ids, has these fields. Parts of columns are none."""
     numbers = whole_columns(metadata)
-    stored = {field_id(field): field for field in schema}
-    found = []
+    stored = {field_id(column): column for column in schema}
     for field in wanted:
         column = stored.get(field.field_id)
-        if column is None or field.name not in row_filter.columns or column.name not in numbers:
-            continue
-        if column.type == arrow_type(field.type) and has_trusted_statistics(column.type):
-            found.append((numbers[column.name], field.name))
-    return found
+        if column is not None and column.name in numbers:
+            is_same = column.type == arrow_type(field.type)
+            is_trusted = is_same and has_trusted_statistics(column.type)
+            yield StoredColumn(numbers[column.name], field, is_trusted)
 
 
 def _offset(group: Any) -> int:
