@@ -15,6 +15,7 @@ import pytest
 
 import tideline
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, InvalidDataError
+from tideline.formats.column_changes import with_changes
 from tideline.lake_table import LakeTable
 
 ROWS: list[dict[str, Any]] = [
@@ -160,9 +161,7 @@ def test_an_update_that_cannot_be_changes_nothing(
 def test_an_update_reads_again_when_another_writer_came_between(
     table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tideline.row_update as row_update
-
-    inner = row_update._changed
+    inner = with_changes
     came: list[bool] = []
 
     def changed(rows: pa.Table, changes: Any) -> pa.Table:
@@ -171,7 +170,7 @@ def test_an_update_reads_again_when_another_writer_came_between(
             tideline.open(table.uri).upsert([{"id": "a", "day": "mon", "n": 100}])
         return inner(rows, changes)
 
-    monkeypatch.setattr(row_update, "_changed", changed)
+    monkeypatch.setattr("tideline.row_update.with_changes", changed)
     table.update("id = 'a'", {"n": pc.field("n") + 1})
     assert numbers(table)["a"] == 101
 
@@ -180,7 +179,7 @@ def test_an_update_reads_again_when_another_writer_came_between(
         tideline.open(table.uri).upsert([{"id": "b", "day": "mon", "n": len(came)}])
         return inner(rows, changes)
 
-    monkeypatch.setattr(row_update, "_changed", always)
+    monkeypatch.setattr("tideline.row_update.with_changes", always)
     with pytest.raises(ConflictError):
         table.update("id = 'a'", {"n": 0})
     assert numbers(table)["a"] == 101

@@ -42,6 +42,7 @@ from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_r
 from tideline.iceberg.services.service import IcebergContext
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.iceberg_words import IcebergWords
 from tideline.resource_usage import ResourceUsage
@@ -221,12 +222,41 @@ class IcebergLakeTable(IcebergWords):
     ) -> CommitReport:
         """Delete the rows that match a condition as for reading, in one commit. Raises ConfigError
         for what is no condition, and as `write` does."""
-        from tideline.iceberg_writing import delete_iceberg
+        from tideline.iceberg_writing import change_iceberg
 
         write = IcebergWrite.asked(
             "delete", branch=branch, token=token, extra=extra_metadata, options=options, where=where
         )
-        return delete_iceberg(self.table, write, self._clock)
+        return change_iceberg(self.table, write, self._clock)
+
+    def update(
+        self,
+        where: Any,
+        set: Mapping[str, Any],
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        token: str | None = None,
+        branch: str = MAIN,
+    ) -> CommitReport:
+        """Change columns of the rows that match a condition as for reading, in one commit.
+
+        `set` has a value for each column, or an expression of pyarrow over the row:
+        `{"status": "late", "n": pyarrow.compute.field("n") + 1}`. Raises ConfigError for columns of
+        the key and for what is no value of a column, and as `write` does.
+        """
+        from tideline.iceberg_writing import change_iceberg
+
+        write = IcebergWrite(
+            IcebergOperation.UPDATE,
+            branch,
+            token,
+            extra_metadata or {},
+            options or {},
+            where,
+            changes=set,
+        )
+        return change_iceberg(self.table, write, self._clock)
 
     def alter(self) -> IcebergChanges:
         """Changes of columns, partitions, order, properties, branches and tags: each method of what

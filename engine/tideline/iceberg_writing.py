@@ -82,10 +82,10 @@ def write_iceberg(
     return write_streams(table, (row_stream(_listed(rows, table)),), write, clock)
 
 
-def delete_iceberg(table: IcebergTable, write: IcebergWrite, clock: Clock) -> CommitReport:
-    """See `IcebergLakeTable.delete`. Raises ConfigError without a condition."""
+def change_iceberg(table: IcebergTable, write: IcebergWrite, clock: Clock) -> CommitReport:
+    """See `IcebergLakeTable.delete` and `update`. Raises ConfigError without a condition."""
     if write.where is None:
-        raise ConfigError("name the rows that go, by a condition")
+        raise ConfigError("name the rows that are meant, by a condition")
     return write_streams(table, (), write, clock)
 
 

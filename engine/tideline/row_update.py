@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.formats.column_changes import with_changes
 from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
@@ -51,7 +51,7 @@ def _update(
     scan = plan_snapshot(table).without_indexes()
     _check(table, nullable(scan.schema), changes)
     rows = _matching(table, scan, where)
-    changed = _changed(rows, changes)
+    changed = with_changes(rows, changes)
     _require_taken(table, rows, changed, changes)
     seen = {instant.time for instant in scan.timeline.writes().completed()}
 
@@ -141,18 +141,3 @@ def _matching(table: HoodieTable, scan: TableScan, where: Any) -> pa.Table:
         message = "a key is stored twice among the rows that match: an upsert would merge them"
         raise UnsupportedTableError(message, table=table.uri)
     return rows.drop_columns(place)
-
-
-def _changed(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
-    computed = dict(changes)
-    for name, value in changes.items():
-        if not isinstance(value, pc.Expression):
-            try:
-                computed[name] = pc.scalar(pa.scalar(value, rows.schema.field(name).type))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                raise ConfigError(f"no value for this column: {error}", value=name) from error
-    columns = {name: computed.get(name, pc.field(name)) for name in rows.column_names}
-    try:
-        return ds.dataset(rows).to_table(columns=columns).cast(rows.schema)
-    except pa.ArrowException as error:
-        raise ConfigError(f"the new values cannot be computed: {error}") from error

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tideline
@@ -85,6 +86,17 @@ def overwrite_partitions(table: IcebergLakeTable) -> None:
     table.write(rows([8]), "overwrite_partitions", token="the write")
 
 
+def update(table: IcebergLakeTable) -> None:
+    table.update("id < 2", {"part": pc.field("part") + LATER}, token="the write")
+
+
+def update_deleting(table: IcebergLakeTable) -> None:
+    changes, options = {"part": pc.field("part") + LATER}, {"write.update.mode": MERGE}
+    table.update("id in (1, 4)", changes, token="the write", options=options)
+
+
+LATER = 100
+"""What an update makes of a part."""
 MERGE = "merge-on-read"
 Write = Callable[[IcebergLakeTable], None]
 WRITES: dict[str, tuple[Write, list[int]]] = {
@@ -96,11 +108,15 @@ WRITES: dict[str, tuple[Write, list[int]]] = {
     "overwrite": (overwrite, [7, 8]),
     "overwrite where": (overwrite_where, [0, 3, 4, 5, 7, 8]),
     "overwrite partitions": (overwrite_partitions, [1, 3, 5, 8]),
+    "update": (update, [2, 3, 4, 5, 100, 101]),
+    "update deleting": (update_deleting, [0, 2, 3, 5, 101, 104]),
 }
 
 
 def ids(uri: str) -> list[int]:
-    return sorted(opened(uri).to_arrow(["id"])["id"].to_pylist())
+    """Of rows that were updated in the hundreds, for each time once."""
+    found = opened(uri).to_arrow(["id", "part"]).to_pylist()
+    return sorted(row["id"] + row["part"] // LATER * LATER for row in found)
 
 
 def faulty(uri: str, plan: FaultPlan | None = None) -> FaultyStore:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideline.iceberg_lake_table import open_iceberg
 from tideline.ingest.column_type import Column, ColumnType
 from tideline.ingest.location import Location
 from tideline.ingest.operation.assignment import (
@@ -23,6 +24,8 @@ from tideline.ingest.operation.assignment import (
     WorkerReport,
 )
 from tideline.ingest.operation.operation import (
+    HUDI,
+    ICEBERG,
     CreateTable,
     IngestRange,
     Operation,
@@ -103,10 +106,17 @@ class Lake:
                     entry["phase"] = "Succeeded"
 
     def assignment(
-        self, table: str, work: Work, *, number: int = 1, stay: Stay = NO_STAY, **entry: Any
+        self,
+        table: str,
+        work: Work,
+        *,
+        number: int = 1,
+        stay: Stay = NO_STAY,
+        table_format: str = HUDI,
+        **entry: Any,
     ) -> Assignment:
         """Write it into the table's status, then into the queue."""
-        target = TableTarget(table, self.place(table), ("id",), schema=COLUMNS)
+        target = TableTarget(table, self.place(table), ("id",), schema=COLUMNS, format=table_format)
         operation = Operation(f"{table}-{number}", target, work)
         content = json.dumps(operation.to_json_object())
         made = Assignment(
@@ -132,8 +142,9 @@ class Lake:
         where = Location(StoreLocation.of(landing).uri)
         return ingest_of_files("landing", where, FileFormat.PARQUET, files, generation=0)
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        found = LakeTable.open(self.place(table).uri).to_arrow()
+    def rows(self, table: str, table_format: str = HUDI) -> list[dict[str, Any]]:
+        opened = open_iceberg if table_format == ICEBERG else LakeTable.open
+        found = opened(self.place(table).uri).to_arrow()
         return list(found.select(["id", "n"]).sort_by("id").to_pylist())
 
     def worker(self, *, idle_s: float = 60, lifetime_s: float = 3_600) -> WarmWorker:
@@ -166,16 +177,17 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_one_process_works_for_many_tables_and_ends_when_it_is_idle(lake: Lake) -> None:
-    for name in ("one", "two"):
-        lake.assignment(name, CreateTable())
+    formats = {"one": HUDI, "two": HUDI, "three": ICEBERG}
+    for name, kind in formats.items():
+        lake.assignment(name, CreateTable(), table_format=kind)
         rows: dict[str, list[Any]] = {"id": [name], "n": [1]}
-        lake.assignment(name, lake.landed(name, rows), number=2)
+        lake.assignment(name, lake.landed(name, rows), number=2, table_format=kind)
     assert lake.worker().run() is WorkerEnd.IDLE
     assert {result.outcome for result in lake.results().values()} == {Outcome.SUCCEEDED}
-    assert lake.rows("one") == [{"id": "one", "n": 1}]
-    assert lake.rows("two") == [{"id": "two", "n": 1}]
-    assert lake.spark.resets == 4
-    assert len(lake.forgotten) == 4
+    for name, kind in formats.items():
+        assert lake.rows(name, kind) == [{"id": name, "n": 1}]
+    assert lake.spark.resets == 6
+    assert len(lake.forgotten) == 6
 
 
 def test_it_shows_what_it_takes_before_it_begins(lake: Lake) -> None:

@@ -39,7 +39,11 @@ _TAKING_ROWS_AWAY = (
     WriteOperation.INSERT_OVERWRITE_TABLE,
 )
 _OPERATIONS = list(
-    dict.fromkeys(operation.value for operation in (*WriteOperation, *IcebergOperation))
+    dict.fromkeys(
+        operation.value
+        for operation in (*WriteOperation, *IcebergOperation)
+        if operation is not IcebergOperation.UPDATE
+    )
 )
 _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
 

@@ -28,7 +28,12 @@ from tideline.iceberg.write.publish import (
     publish,
 )
 from tideline.iceberg.write.row_change import RowChange
-from tideline.iceberg.write.row_writes import delete_matching, overwrite_rows, write_by_key
+from tideline.iceberg.write.row_writes import (
+    delete_matching,
+    overwrite_rows,
+    update_matching,
+    write_by_key,
+)
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite, IcebergWritten, RowCounts
 
@@ -53,6 +58,8 @@ def write_rows(
             return append_rows(table, streams, write, clock=clock)
         case IcebergOperation.DELETE if write.where is not None:
             return delete_matching(table, write, clock=clock)
+        case IcebergOperation.UPDATE:
+            return update_matching(table, write, clock=clock)
         case IcebergOperation.UPSERT | IcebergOperation.DELETE:
             return write_by_key(table, streams, write, clock=clock)
     return overwrite_rows(table, streams, write, clock=clock)

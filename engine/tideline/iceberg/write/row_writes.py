@@ -1,4 +1,4 @@
-"""Writes that take rows out of an Iceberg table: upserts, deletes and overwrites.
+"""Writes that take rows out of an Iceberg table: upserts, updates, deletes and overwrites.
 
 1. Rows that come are written first, or held on disk where they take the places of stored ones.
 2. The files with rows that go are looked for in the newest snapshot of the branch. Copy-on-write
@@ -53,6 +53,7 @@ from tideline.iceberg.write.row_selection import (
     RowSelection,
     RowsOfPartitions,
 )
+from tideline.iceberg.write.updated_rows import UpdatedRows
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite, IcebergWritten, RowCounts
 from tideline.iceberg.write.write_settings import WriteSettings
@@ -69,6 +70,25 @@ def delete_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -
     UnknownOutcomeError, UnsupportedTableError, CorruptTableError and StorageUnavailableError.
     """
     return earlier_write(table, write) or _replaced(table, write, None, clock)
+
+
+def update_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -> IcebergWritten:
+    """Give the rows for which `write.where` holds the values `write.changes`, as one commit. Raises
+    as `delete_matching`, ConfigError for what is no value of a column, and InvalidDataError where
+    a row cannot have it."""
+
+    def change(attempt: _Attempt) -> RowChange:
+        rows = UpdatedRows.of(table.io, attempt.metadata, write.where, write.changes)
+        attempt.look(rows.selection)
+        if attempt.merges_on_read:
+            attempt.take_out(rows.selection)
+            attempt.files.add(rows.alone(attempt.changed))
+        else:
+            attempt.files.add(rows.among(attempt.changed))
+        counts = RowCounts(updated=sum(file.count for file in attempt.changed))
+        return attempt.change(counts, rows.selection)
+
+    return earlier_write(table, write) or _until_first(table, write, change, (), clock)
 
 
 def overwrite_rows(
@@ -137,7 +157,8 @@ class _Attempt:
     @property
     def row_level(self) -> str:
         """What properties call it."""
-        return "merge" if self.write.operation is IcebergOperation.UPSERT else "delete"
+        named = {IcebergOperation.UPSERT: "merge", IcebergOperation.UPDATE: "update"}
+        return named.get(self.write.operation, "delete")
 
     @property
     def merges_on_read(self) -> bool:

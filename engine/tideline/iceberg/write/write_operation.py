@@ -10,18 +10,25 @@ from tideline.errors import ConfigError
 class IcebergOperation(StrEnum):
     """One kind of write. Rows come beside others; in the places of those with their keys; they say
     which keys go; or they come in the places of all rows, of those that match a condition, or of
-    those of their partitions."""
+    those of their partitions. An update has no rows: it gives columns of stored ones new values."""
 
     APPEND = "append"
     UPSERT = "upsert"
     DELETE = "delete"
     OVERWRITE = "overwrite"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
+    UPDATE = "update"
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether rows are given to it."""
+        return self is not IcebergOperation.UPDATE
 
     @property
     def takes_rows_away(self) -> bool:
         """Whether rows go that no given row replaces."""
-        return self not in (IcebergOperation.APPEND, IcebergOperation.UPSERT)
+        stays = (IcebergOperation.APPEND, IcebergOperation.UPSERT, IcebergOperation.UPDATE)
+        return self not in stays
 
     @property
     def is_keyed(self) -> bool:
@@ -30,15 +37,16 @@ class IcebergOperation(StrEnum):
 
     @classmethod
     def named(cls, given: str | None, *, default: IcebergOperation) -> IcebergOperation:
-        """Raises ConfigError for what is none."""
+        """One that takes rows. Raises ConfigError for what is none."""
         if given is None:
             return default
         word = str(given).lower()
-        try:
-            return cls(_HUDI_WORDS.get(word, word))
-        except ValueError:
-            known = ", ".join([*cls, *_HUDI_WORDS])
-            raise ConfigError(f"operation is one of {known}", value=given) from None
+        known = [operation for operation in cls if operation.takes_rows]
+        wanted = _HUDI_WORDS.get(word, word)
+        if wanted not in known:
+            listed = ", ".join([*known, *_HUDI_WORDS])
+            raise ConfigError(f"operation is one of {listed}", value=given)
+        return cls(wanted)
 
 
 _HUDI_WORDS = {

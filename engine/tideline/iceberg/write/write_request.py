@@ -67,8 +67,8 @@ class UpsertRules:
 class IcebergWrite:
     """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
     without being written twice; `extra` goes into the summary of the snapshot. Rows that match
-    `where` go in an overwrite or a delete; `key` are the fields that rows are found by, where these
-    are not the table's own."""
+    `where` go in an overwrite or a delete, and get the values `changes` by an update; `key` are the
+    fields that rows are found by, where these are not the table's own."""
 
     operation: IcebergOperation
     branch: str = MAIN
@@ -79,6 +79,7 @@ class IcebergWrite:
     key: tuple[str, ...] = ()
     progress: WriterProgress = field(default_factory=WriterProgress)
     rules: UpsertRules = UpsertRules()
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def asked(
@@ -115,11 +116,13 @@ class IcebergWrite:
             raise ConfigError(
                 f"a token has 1 to {_LENGTH_MAX} printable characters", value=token[:_LENGTH_MAX]
             )
-        takes_where = (IcebergOperation.OVERWRITE, IcebergOperation.DELETE)
+        takes_where = (
+            IcebergOperation.OVERWRITE,
+            IcebergOperation.DELETE,
+            IcebergOperation.UPDATE,
+        )
         if self.where is not None and self.operation not in takes_where:
-            message = (
-                "a condition is for rows that go: overwrite those that match it, or delete them"
-            )
+            message = "a condition is for rows that are there: overwrite them, or delete them"
             raise ConfigError(message, value=self.operation.value)
         if self.key and (self.where is not None or not self.operation.is_keyed):
             raise ConfigError("a key is for upserts and deletes of rows", value=", ".join(self.key))

@@ -34,6 +34,8 @@ _OPTIONS = frozenset(
         "write.delete.granularity",
         "write.merge.mode",
         "write.merge.isolation-level",
+        "write.update.mode",
+        "write.update.isolation-level",
         "commit.manifest-merge.enabled",
         "commit.manifest.target-size-bytes",
         "commit.manifest.min-count-to-merge",
@@ -58,6 +60,8 @@ _ALLOWED = MappingProxyType(
         "write.delete.granularity": ("partition", "file"),
         "write.merge.mode": _MODES,
         "write.merge.isolation-level": _ISOLATION,
+        "write.update.mode": _MODES,
+        "write.update.isolation-level": _ISOLATION,
     }
 )
 _ENCRYPTION = "encryption.key-id"
@@ -75,13 +79,13 @@ class WriteSettings:
         return replace(metadata, properties=self.properties)
 
     def merges_on_read(self, row_level: str, metadata: TableMetadata) -> bool:
-        """Whether rows that go stay in their files, and delete files say so, in a `delete` or a
-        `merge`: not in tables of version 1, which have no such files."""
+        """Whether rows that go stay in their files, and delete files say so, in a `delete`, a
+        `merge` or an `update`: not in tables of version 1, which have no such files."""
         mode = one_of(self.properties, f"write.{row_level}.mode", _MODES)
         return mode == "merge-on-read" and metadata.format_version > 1
 
     def ignores_new_rows(self, row_level: str) -> bool:
-        """Whether rows that come while a `delete` or a `merge` is at work are left alone."""
+        """Whether rows that come while one of these is at work are left alone."""
         level = one_of(self.properties, f"write.{row_level}.isolation-level", _ISOLATION)
         return level == "snapshot"
 

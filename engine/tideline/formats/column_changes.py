@@ -1,0 +1,29 @@
+"""New values for columns of rows, given as values or as expressions over each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from tideline.errors import ConfigError
+
+
+def with_changes(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
+    """The rows with other values in some columns: a value for all of them, or an expression of
+    pyarrow over the columns as they were. Raises ConfigError for what is no value of a column."""
+    computed = dict(changes)
+    for name, value in changes.items():
+        if not isinstance(value, pc.Expression):
+            try:
+                computed[name] = pc.scalar(pa.scalar(value, rows.schema.field(name).type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise ConfigError(f"no value for this column: {error}", value=name) from error
+    columns = {name: computed.get(name, pc.field(name)) for name in rows.column_names}
+    try:
+        return ds.dataset(rows).to_table(columns=columns).cast(rows.schema)
+    except pa.ArrowException as error:
+        raise ConfigError(f"the new values cannot be computed: {error}") from error
