@@ -13,11 +13,14 @@ from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline.ingest.sources.files.listing import FileListing, RowsSetAside
+from tideline.ingest.sources.source import Lost
 from tideline.testing.file_ingests import checkpoint_after
+from tideline_operator.decide.actions import Wait, WaitKind
 from tideline_operator.decide.adoption import Adoption, AdoptionReason
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.observed import Observed, ObservedSource, Problem
 from tideline_operator.decide.planner import plan
+from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.local.status_file import read_status, write_status
 from tideline_operator.report.conditions import not_looked_at
 from tideline_operator.report.failures import standing_failures, unresolved_failures
@@ -34,6 +37,7 @@ from tideline_operator.resources.status import (
     OPERATIONS_MAX,
     ConditionStatus,
     ConditionType,
+    IngestStatus,
     LakeTableStatus,
     OperationPhase,
 )
@@ -130,6 +134,42 @@ def test_what_operations_took_is_added_up_by_kind() -> None:
 def test_lag_is_kept_while_the_prefix_is_not_looked_at() -> None:
     status = look(seen(*FILES))
     assert look(Observed(TABLE), status).ingest["landing"].lag_files == 5
+
+
+class LostListing(FileListing):
+    """A source that has no more what comes next."""
+
+    def plan(self, *_: object) -> Lost:  # type: ignore[override]
+        return Lost("its log is gone", "copy it again")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "polled_ms"),
+    [
+        ({"every": "30s"}, None),
+        ({"every": "30s"}, NOW_MS - 4_000_000),
+        ({"cron": "0 * * * *"}, NOW_MS - 4_000_000),
+    ],
+)
+def test_what_stops_an_ingest_is_said_until_a_look_finds_otherwise(
+    trigger: dict[str, Any], polled_ms: int | None
+) -> None:
+    """A process that begins with it has no look of its own before."""
+    table, status = resolved(trigger), EMPTY
+    if polled_ms is not None:
+        status = replace(EMPTY, ingest={"landing": IngestStatus(polled_at=Timestamp(polled_ms))})
+    lost = Observed(TABLE, {"landing": ObservedSource(LostListing(()))})
+    for now_ms in range(NOW_MS, NOW_MS + 3_000, 1_000):
+        due = due_ingests(table.spec, status, TABLE.checkpoints, now_ms)
+        status = look(lost if due else replace(lost, sources={}), status, table, now_ms)
+        for kind in (ConditionType.INGESTING, ConditionType.READY):
+            assert condition(status, kind) == (ConditionStatus.FALSE, "SourceLost"), now_ms
+    # It is looked at again without a turn of another reason.
+    (wait,) = (item for item in plan(table, status, lost, NOW_MS) if isinstance(item, Wait))
+    assert wait.kind is WaitKind.POLL
+    status = look(seen(), status, table, NOW_MS + 4_000)
+    assert condition(status, ConditionType.INGESTING)[0] is ConditionStatus.TRUE
+    assert not due_ingests(table.spec, status, TABLE.checkpoints, NOW_MS + 5_000)
 
 
 def test_the_timeline_in_short_names_what_is_pending() -> None:

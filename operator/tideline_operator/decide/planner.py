@@ -411,7 +411,8 @@ class _Planner:
         following = ahead.next
         is_again = is_wanted_again(self._spec, ingest, resume.checkpoint)
         if isinstance(following, Lost):
-            return [Blocked("SourceLost", str(following), ingest.name, exit_code=2)]
+            lost = Blocked("SourceLost", str(following), ingest.name, exit_code=2)
+            return [lost, *self._next_look(ingest, seen)]
         if not isinstance(following, Nothing):
             taken = len(following.names)
             reason = counted(max(backlog.parts, taken), f"new {source.part}")

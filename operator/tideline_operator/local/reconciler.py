@@ -21,7 +21,6 @@ from tideline.errors import TidelineError
 from tideline.ingest.operation.operation import Operation, OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
 from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
-from tideline_operator.decide.observed import Observed
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
 from tideline_operator.local.rehearsal import sql_checks
@@ -157,8 +156,7 @@ class Reconciler:
         self._files.sources.note_checkpoints(table, checkpoints)
         now_ms = self._clock.now_ms()
         actions = plan(table, status, observed, now_ms)
-        blocked = [item for item in actions if isinstance(item, Blocked)]
-        self._blocked[table.name] = (*blocked, *self._still_blocked(table, observed))
+        self._blocked[table.name] = tuple(item for item in actions if isinstance(item, Blocked))
         for name, seen in observed.sources.items():
             if seen.available is None:
                 continue
@@ -167,11 +165,6 @@ class Reconciler:
                 self._set_aside[table.name, name] = seen.available.set_aside.words is not None
         self._keep(table, observed_status(table, status, observed, actions, now_ms))
         return actions
-
-    def _still_blocked(self, table: ResolvedTable, observed: Observed) -> list[Blocked]:
-        """What stopped ingests whose sources this round has not looked at."""
-        unseen = {ingest.name for ingest in table.spec.ingest} - observed.sources.keys()
-        return [item for item in self._blocked.get(table.name, ()) if item.subject in unseen]
 
     def _carry_out(self, table: ResolvedTable, start: Start) -> None:
         operation = start.operation

@@ -156,10 +156,17 @@ def observed_status(
         timeline = iceberg_timeline(observed.iceberg)
         files = iceberg_table_status(status.table, observed.iceberg)
     needs = needs_of(table.spec, status, observed, now_ms)
+    # A source with something in its way stays due: until it is looked at again, nothing says so.
+    blocked = {action.subject for action in actions if isinstance(action, Blocked)}
     ingests = {
         ingest.name: _ingest_status(table, ingest, status, observed, now_ms)
         for ingest in table.spec.ingest
     }
+    for name in blocked & ingests.keys():
+        before = status.ingest.get(name, IngestStatus())
+        ingests[name] = replace(
+            ingests[name], polled_at=before.polled_at, cron_after=before.cron_after
+        )
     status = replace(status, ingest=ingests)
     return replace(
         status,
