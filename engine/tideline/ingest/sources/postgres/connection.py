@@ -33,8 +33,13 @@ SETTINGS = (
     "set search_path = pg_catalog",
     # Policies for people's statements do not end these.
     "set statement_timeout = 0",
-    # A process that died holds its slot no longer than that.
+    # A process that died holds its slot and its turn no longer than that, and one whose machine is
+    # gone no longer than this.
     "set client_connection_check_interval = '1s'",
+    "set tcp_keepalives_idle = 30",
+    "set tcp_user_timeout = '60s'",
+    # Rows that a policy hides are in the log: a copy without them fails.
+    "set row_security = off",
 )
 _REFUSALS = (
     *("authentication failed", "no pg_hba.conf entry", "no password supplied", "certificate"),
@@ -42,7 +47,8 @@ _REFUSALS = (
 )
 """Why a connection is refused has no code; servers that write other languages are tried again."""
 _REMEDIES: Mapping[str, str] = {
-    "42501": "the user needs REPLICATION, and to own the table where the publication is to be made",
+    "42501": "the user needs REPLICATION, to own the table where the publication is to be made, "
+    "and BYPASSRLS where it has row-level security",
     "55006": "another reader uses the slot: a slot is of one ingest",
     "57014": "a transaction has been open for long, and is waited for",
     "55P03": "transactions write to the table, and are waited for before it is published",

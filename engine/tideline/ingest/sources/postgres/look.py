@@ -171,13 +171,14 @@ class PostgresLook:
 
     def plan_again(
         self,
-        after: Position,  # noqa: ARG002
+        after: Position,
         *,
         inserts: bool,  # noqa: ARG002
     ) -> PostgresRange | Lost:
         if self.origin is None:
             return Lost(f"there is no table {self.table}", "create it, or name the right one")
-        return PostgresRange(self.origin, self.flushed, again=Again.BEGIN)
+        origin = _as_narrow(self.origin, _known(after))
+        return PostgresRange(origin, self.flushed, again=Again.BEGIN)
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
         known = _known(after)
@@ -281,8 +282,11 @@ class PostgresLook:
         if self.origin is None:
             return None
         if known is not None and known.phase is Phase.AGAIN:
-            return PostgresRange(self.origin, again=Again.SLOT)
+            return PostgresRange(_as_narrow(self.origin, known), again=Again.SLOT)
         if known is None or self.slot is None or not self.origin.entry:
+            return PostgresRange(self.origin)
+        if known.lsn is None and self.origin.is_narrowed:
+            # Other rows may have been published since there is a slot.
             return PostgresRange(self.origin)
         if known.phase is Phase.COPY:
             begin = 0 if known.again is None else known.again.lsn
@@ -429,9 +433,20 @@ def _difference(table: str, known: Origin, found: Origin) -> str:
         )
     if known.table != found.table:
         return f"table {table} was dropped and created again"
+    if known.entry != found.entry and (known.is_narrowed or found.is_narrowed):
+        return (
+            f"the publication has other rows or columns of table {table} than before, or had none "
+            "of it meanwhile"
+        )
     if known.entry != found.entry:
         return f"table {table} was taken out of the publication"
     return "the publication was altered, and may have left changes out meanwhile"
+
+
+def _as_narrow(found: Origin, known: PostgresPosition | None) -> Origin:
+    """The table, narrowed as well if what was read of it was."""
+    was_narrowed = known is not None and known.origin.is_narrowed
+    return replace(found, is_narrowed=found.is_narrowed or was_narrowed)
 
 
 def _follows(taken: PostgresRange, known: PostgresPosition) -> bool:

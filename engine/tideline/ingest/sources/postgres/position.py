@@ -1,7 +1,7 @@
 """How far a table has read a table of Postgres.
 
-1. Once there is a slot, nothing is copied yet: `lsn` is None, unless other tables have the slot.
-2. While the first copy is made, `lsn` is where the slot begins, and `copied` the last key.
+1. Once there is a slot, nothing is copied yet. Earlier releases did not note `lsn` then.
+2. While the first copy is made, `lsn` is where the log is read from, and `copied` the last key.
 3. Then `lsn` is where the log was read to, and `copied` is None.
 
 A table that is copied again is ahead of 1 until the slot is known to be there, and between 2 and 3
@@ -12,7 +12,7 @@ rows are copied, and those that are copied next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -30,7 +30,8 @@ class Origin:
     """The table that is read, in its database. A server that was promoted has another timeline; a
     table that was created again has another number. So has its entry in a publication, if it was
     taken out meanwhile: 0 without one. A publication that was altered has another version, 0 where
-    none was noted. What was read of the one says nothing of the other.
+    none was noted. What was read of the one says nothing of the other. One that `is_narrowed` has
+    some rows or columns of the table.
     """
 
     system: str
@@ -38,6 +39,7 @@ class Origin:
     table: int
     entry: int = 0
     version: int = 0
+    is_narrowed: bool = field(default=False, compare=False)
 
     @property
     def table_alone(self) -> Origin:
@@ -49,13 +51,15 @@ class Origin:
         return self == (found if self.version else replace(found, version=0))
 
     def stored(self) -> list[Any]:
-        return [self.system, self.timeline, self.table, self.entry, self.version]
+        stored = [self.system, self.timeline, self.table, self.entry, self.version]
+        return [*stored, 1] if self.is_narrowed else stored
 
     @classmethod
     def from_stored(cls, content: Any) -> Origin:
         system, *numbers = content
-        timeline, table, entry, *version = map(int, numbers)
-        return cls(str(system), timeline, table, entry, *version)
+        timeline, table, entry, *more = map(int, numbers)
+        version, is_narrowed = (*more, 0, 0)[:2]
+        return cls(str(system), timeline, table, entry, version, bool(is_narrowed))
 
 
 class Phase(Enum):
@@ -110,7 +114,7 @@ class PostgresPosition:
 
     @property
     def _words(self) -> str:
-        if self.lsn is None:
+        if self.lsn is None or self.copied == ():
             return "nothing copied yet"
         if self.copied is not None:
             return f"the copy behind key ({', '.join(self.copied)})"

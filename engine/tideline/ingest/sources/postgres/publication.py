@@ -1,13 +1,16 @@
-"""What a publication says of a table: its entry, whether something is left out, and since when.
+"""What a publication says of a table: its entry, what it has of the table, and since when.
 
 1. A table is in a publication by name, by its schema, or with all tables. Each has an entry, whose
    number changes when it is taken out and comes again.
-2. The log is filtered by what the publication was at each change. Kinds of changes that it left out
+2. An entry by name may have a condition for rows, and a list of columns. Where these are altered
+   it is another entry. A table that is there by its schema as well has all its rows.
+3. The log is filtered by what the publication was at each change. Kinds of changes that it left out
    for a while are missing, whatever it has now: so its row's version is part of what was read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tideline.errors import ConfigError
@@ -18,10 +21,25 @@ from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server
 
 
 class Entry(NamedTuple):
-    """That of a table, 0 where there is none, and the version of the publication."""
+    """That of a table, 0 where there is none, and the version of the publication. Only rows that
+    meet the condition `rows` are given, and only `columns` of these numbers: all where they are
+    empty, but those that are generated."""
 
     number: int
     version: int
+    rows: str = ""
+    columns: frozenset[int] = frozenset()
+    has_generated: bool = False
+
+    @property
+    def is_narrowed(self) -> bool:
+        return bool(self.rows or self.columns)
+
+    def has_column(self, number: int, generated: str) -> bool:
+        """`generated` is what the server says: s for one that is stored, empty for another."""
+        if self.columns:
+            return number in self.columns
+        return not generated or (generated == "s" and self.has_generated)
 
 
 NO_ENTRY = Entry(0, 0)
@@ -50,13 +68,16 @@ def entry_in_publication(
     )  # fmt: skip
     found = connection.execute(
         "select oid, puballtables, pubinsert and pubupdate and pubdelete, pubtruncate, pubviaroot,"
-        f" pubviaroot and exists({above}), xmin::text::bigint"
+        f" pubviaroot and exists({above}), xmin::text::bigint,"
+        " coalesce(to_jsonb(p)->>'pubgencols', '')"
         " from pg_publication p where pubname = %s".encode(),
         (source.publication,),
     ).fetchone()
     if found is None:
         return NO_ENTRY
-    publication, is_of_all, has_rows, has_truncates, via_root, is_another, version = found
+    publication, is_of_all, has_rows, has_truncates, via_root, is_another, version, generated = (
+        found
+    )
     if has_partitions and not via_root:
         remedy = f"alter publication {source.publication} set ({VIA_ROOT} = true)"
         if source.is_shared:
@@ -82,32 +103,57 @@ def entry_in_publication(
             "copied again then",
             path=source.uri,
         )
-    if is_of_all:
-        return Entry(int(publication), version)
-    number = _number(source, connection, publication, oid)
-    return Entry(number, version) if number else NO_ENTRY
+    entry = Entry(int(publication), version, has_generated=generated == "s")
+    return entry if is_of_all else _own_entry(connection, publication, oid, entry)
 
 
-def _number(source: DeclaredPostgres, connection: Connection, publication: int, oid: int) -> int:
+def _own_entry(connection: Connection, publication: int, oid: int, entry: Entry) -> Entry:
+    """That of the table itself, or of its schema."""
     has_more = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
-    narrowed = "prqual is not null or prattrs is not null" if has_more else "false"
-    entry = connection.execute(
+    narrowed = "pg_get_expr(prqual, prrelid), prattrs::text" if has_more else "null, null"
+    own = connection.execute(
         f"select oid, {narrowed} from pg_publication_rel where prpubid = %s"
         " and prrelid = %s".encode(),
         (publication, oid),
     ).fetchone()
-    if entry is None and has_more:
-        entry = connection.execute(
-            "select n.oid, false from pg_publication_namespace n join pg_class c"
+    of_schema = None
+    if has_more and (own is None or own[1] is not None):
+        of_schema = connection.execute(
+            "select n.oid from pg_publication_namespace n join pg_class c"
             " on c.relnamespace = n.pnnspid where n.pnpubid = %s and c.oid = %s",
             (publication, oid),
         ).fetchone()
-    if entry is None:
-        return 0
-    if entry[1]:
+    if of_schema is not None:
+        return entry._replace(number=int(of_schema[0]))
+    if own is None:
+        return NO_ENTRY
+    number, rows, columns = own
+    return entry._replace(
+        number=int(number), rows=rows or "", columns=frozenset(map(int, (columns or "").split()))
+    )
+
+
+def require_key(source: DeclaredPostgres, entry: Entry, missing: Sequence[str]) -> None:
+    """Raises ConfigError where columns of the key are `missing` in the log."""
+    if not missing:
+        return
+    names = ", ".join(missing)
+    message = f"{names} of the table's key is generated, and not in the log: give it another key"
+    if entry.columns:
+        message = (
+            f"publication {source.publication} leaves out {names}, of the table's key: alter "
+            f"publication {source.publication} drop table {source.table}, and add it again with a "
+            "list that has the key"
+        )
+    raise ConfigError(message, path=source.uri)
+
+
+def require_all(source: DeclaredPostgres, *, was_narrowed: bool) -> None:
+    """Raises ConfigError where a publication is missing that had some rows or columns alone."""
+    if was_narrowed:
         raise ConfigError(
-            f"publication {source.publication} has only some rows or columns of the table: give "
-            "the ingest a publication of its own, which has all",
+            f"publication {source.publication} had some rows or columns of the table, and does not "
+            f"have it any more: make it again with them (create publication {source.publication} "
+            f"for table {source.table} (columns) where (condition), or alter publication ... add)",
             path=source.uri,
         )
-    return int(entry[0])

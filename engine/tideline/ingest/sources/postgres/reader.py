@@ -83,7 +83,8 @@ class PostgresSource:
         _require_upserts(declared, shape)
         begins, made = wanted.lsn is None, None
         if begins and not shape.is_dry:
-            made = make_slot(declared, is_copied_again=wanted.again is not None)
+            again, narrowed = wanted.again is not None, wanted.origin.is_narrowed
+            made = make_slot(declared, is_copied_again=again, was_narrowed=narrowed)
         table = self._table()
         _require_key(declared, table, shape)
         schema = columns_of(declared, table, shape)
@@ -91,8 +92,9 @@ class PostgresSource:
             _require_names(declared, table, shape, schema.names)
         batch = _Batch(declared, schema, wanted.name)
         if begins:
-            # With other tables the position is needed at once: it holds the slot.
-            first = PostgresRange(*made) if made is not None and declared.is_shared else None
+            # The position is needed at once: what is published is that of here from now on, and
+            # with other tables it holds the slot.
+            first = None if made is None else PostgresRange(*made)
             rows = Rows(schema.empty_table(), taken=first)
         else:
             rows = self._rows(wanted, table, batch, shape, bytes_max)
@@ -155,8 +157,6 @@ class PostgresSource:
     def settle(self, position: Position, progress: Callable[[str], None]) -> Settled:
         """Let the slot move to what is in the table."""
         if not isinstance(position, PostgresPosition):
-            return Settled()
-        if position.copied is not None and position.again is None:
             return Settled()
         if self.declared.is_shared:
             return Settled()

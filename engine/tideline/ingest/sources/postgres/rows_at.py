@@ -25,6 +25,7 @@ from tideline.hudi.write.batch_rules import DELETED_FLAG
 from tideline.ingest.sources.known_rows import Known, KnownRows, RowsAt
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.changes import Texts
+from tideline.ingest.sources.postgres.commits import wait_for_commits
 from tideline.ingest.sources.postgres.connection import connected
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.first_changes import FirstChanges
@@ -36,7 +37,6 @@ from tideline.ingest.sources.postgres.seen import Seen
 from tideline.ingest.sources.postgres.server import (
     find_slot,
     find_table,
-    wait_for_commits,
 )
 from tideline.ingest.sources.postgres.server_table import ServerTable
 from tideline.ingest.sources.postgres.sql import one, quoted
@@ -112,7 +112,7 @@ class _Reading:
         there = {column.name: column.type_oid for column in self.table.columns}
         types = {name: there[name] for name in self.schema.names if name in there}
         selected = ", ".join(map(quoted, types))
-        statement = f"copy (select {selected} from {self.table.sql}) to stdout"
+        statement = f"copy (select {selected} from {self.table.sql}{self.table.where()}) to stdout"
         with connection.cursor().copy(f"{statement} (format csv, force_quote *)".encode()) as copy:
             for content in _pieces(copy):
                 yield from self._known(*texts_of_csv(content, types))

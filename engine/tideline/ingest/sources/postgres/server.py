@@ -10,14 +10,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.ahead import look_ahead, slot_in_turn, wait_for_slot
+from tideline.ingest.sources.postgres.commits import (
+    COMMITS_WAITED_S,
+    flush,
+    snapshot_after,
+    wait_for_commits,
+)
 from tideline.ingest.sources.postgres.connection import IN_USE, OfSlot, connected, is_code
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.leaves import Leaf
@@ -25,16 +29,18 @@ from tideline.ingest.sources.postgres.look import PostgresLook, Slot, SlotState
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.partitions import find_leaves, what_was_lost
 from tideline.ingest.sources.postgres.position import Key, Origin, Phase, PostgresPosition
-from tideline.ingest.sources.postgres.publication import entry_in_publication
+from tideline.ingest.sources.postgres.publication import (
+    entry_in_publication,
+    require_all,
+    require_key,
+)
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.server_table import ServerColumn, ServerTable
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import literal, one, quoted, whole
 
-_COMMITS_WAITED_S = 120.0
 _LOCK_WAITED = "1s"
 _LOCK_OF_SLOT = "hashtextextended('tideline ' || %s, 0)"
-_POLL_S = 0.2
 _STATES = frozenset(state.value for state in SlotState)
 
 
@@ -122,7 +128,8 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
         raise ConfigError("only tables are read, no views or foreign tables", path=source.uri)
     has_partitions = kind in ("p", b"p")
     columns = connection.execute(
-        "select attnum, attname, atttypid, format_type(atttypid, atttypmod) from pg_attribute"
+        "select attnum, attname, atttypid, format_type(atttypid, atttypmod), attgenerated::text"
+        " from pg_attribute"
         " where attrelid = %s and attnum > 0 and not attisdropped order by attnum",
         (oid,),
     ).fetchall()
@@ -140,13 +147,15 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
         )
     by_number = {
         number: ServerColumn(column, type_oid, type_sql, number)
-        for number, column, type_oid, type_sql in columns
+        for number, column, type_oid, type_sql, _ in columns
     }
     key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
     entry = entry_in_publication(source, connection, oid, has_partitions=has_partitions)
-    origin = Origin(system, int(timeline, 16), oid, *entry)
+    origin = Origin(system, int(timeline, 16), oid, entry.number, entry.version, entry.is_narrowed)
     is_full = identity in ("f", b"f")
-    table = ServerTable(origin, (schema, name), tuple(by_number.values()), key, is_full)
+    given = tuple(by_number[number] for number, *_, how in columns if entry.has_column(number, how))
+    require_key(source, entry, [column.name for column in key if column not in given])
+    table = ServerTable(origin, (schema, name), given, key, is_full, rows=entry.rows)
     if not has_partitions:
         return table
     names = [column.name for column in key]
@@ -154,18 +163,21 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     return replace(table, has_partitions=True, leaves=leaves, leaves_at=at)
 
 
-def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origin, int]:
+def make_slot(
+    source: DeclaredPostgres, *, is_copied_again: bool, was_narrowed: bool = False
+) -> tuple[Origin, int]:
     """Make publication and slot where they are missing. What was committed before is seen by every
     look of after. The table as it is then, and where its log may be read from, which has every
     change that those looks may miss. A slot is dropped only for a table that had one, and
-    `is_copied_again`: else it may be another's. It is of no use to anybody then. Tables of one slot
+    `is_copied_again`: else it may be another's. It is of no use to anybody then. No publication is
+    made for a table that `was_narrowed`: it would have what the other left out. Tables of one slot
     are here one at a time. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
         (level,) = one(connection, "show wal_level")
         if level != "logical":
             message = f"wal_level is {level}: set it to logical and start the server again"
             raise ConfigError(message, path=source.uri)
-        connection.execute(f"set statement_timeout = '{_COMMITS_WAITED_S}s'".encode())
+        connection.execute(f"set statement_timeout = '{COMMITS_WAITED_S}s'".encode())
         connection.execute(f"select pg_advisory_lock({_LOCK_OF_SLOT})", (source.slot,))
         table = find_table(source, connection)
         if table is None:
@@ -178,8 +190,8 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origi
             connection.execute("select pg_drop_replication_slot(%s)", (source.slot,))
             slot = None
         if not table.origin.entry:
+            require_all(source, was_narrowed=was_narrowed)
             _make_publication(source, connection, table)
-            table = find_table(source, connection) or table
         if slot is None:
             # The server waits for transactions that are open.
             connection.execute(
@@ -187,11 +199,23 @@ def make_slot(source: DeclaredPostgres, *, is_copied_again: bool) -> tuple[Origi
             )
             slot = find_slot(source, connection)
         connection.execute("set statement_timeout = 0")
-        # Before the wait: what commits later is in the log behind it.
-        lsn = max(flushed_of(source, connection), 0 if slot is None else slot.confirmed)
         connection.execute(f"select pg_advisory_unlock({_LOCK_OF_SLOT})", (source.slot,))
-        wait_for_commits(source, connection)
-        return table.origin, lsn
+        return _start_of(source, connection, 0 if slot is None else slot.confirmed)
+
+
+def _start_of(source: DeclaredPostgres, connection: Connection, least: int) -> tuple[Origin, int]:
+    """The table as it is published, and where its log begins that has nothing from before it was.
+    What was written while other rows of it were published is in the log as these."""
+    table = find_table(source, connection)
+    wait_for_commits(source, connection)
+    # Before the wait: what commits later is in the log behind it.
+    flush(connection)
+    lsn = max(flushed_of(source, connection), least)
+    found = find_table(source, connection)
+    if table is None or found is None or not found.origin.entry or found.origin != table.origin:
+        raise StorageUnavailableError("the table was altered meanwhile", path=source.uri)
+    wait_for_commits(source, connection)
+    return found.origin, lsn
 
 
 def copy_rows(
@@ -214,10 +238,10 @@ def copy_rows(
         conditions = [after_key(table.key, keys.after)] if keys.after else []
         if keys.until is not None:
             conditions.append(after_key(table.key, keys.until, "<="))
-        where = " and ".join(conditions) or "true"
+        where = table.where(*conditions)
         selected = ", ".join(map(quoted, names))
         order = ", ".join(quoted(column.name) for column in table.key)
-        rows = f"select {selected} from {rows_of} where {where} order by {order}"
+        rows = f"select {selected} from {rows_of}{where} order by {order}"
         statement = f"copy ({rows}) to stdout (format csv, force_quote *)"
         pieces, size = [], 0
         with connection.cursor().copy(statement.encode()) as copy:
@@ -264,7 +288,7 @@ def current_values(
             f" join unnest({texts}) as k({', '.join(aliases)}) on {same}"
         )
         columns = tuple(list(column) for column in zip(*keys, strict=True))
-        with _snapshot_after(source, connection, xids):
+        with snapshot_after(source, connection, xids):
             found = connection.execute(statement.encode(), columns).fetchall()
     count = len(aliases)
     return {
@@ -447,42 +471,3 @@ def _next_keys(
         f" offset {source.changes_max - 1} limit 1".encode()
     ).fetchone()
     return Keys(after, found)
-
-
-def wait_for_commits(source: OfSlot, connection: Connection) -> None:
-    """Until all transactions are over that were open when this was called."""
-    (until,) = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
-    deadline_s = time.monotonic() + _COMMITS_WAITED_S
-    while True:
-        (oldest,) = one(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
-        if int(oldest) >= int(until):
-            return
-        if time.monotonic() > deadline_s:
-            message = f"a transaction has been open for {_COMMITS_WAITED_S:.0f} s: the copy waits"
-            raise StorageUnavailableError(message, path=source.uri)
-        time.sleep(_POLL_S)
-
-
-@contextmanager
-def _snapshot_after(
-    source: DeclaredPostgres, connection: Connection, xids: Collection[int]
-) -> Iterator[None]:
-    """A transaction that sees the rows of these."""
-    deadline_s = time.monotonic() + _COMMITS_WAITED_S
-    while True:
-        connection.execute("begin isolation level repeatable read read only")
-        (snapshot,) = one(connection, "select pg_current_snapshot()::text")
-        if not _open_in(snapshot) & set(xids):
-            break
-        connection.execute("rollback")
-        if time.monotonic() > deadline_s:
-            raise StorageUnavailableError("commits are not visible yet", path=source.uri)
-        time.sleep(_POLL_S)
-    yield
-    connection.execute("rollback")
-
-
-def _open_in(snapshot: str) -> set[int]:
-    """Transactions that a snapshot does not see although they are in the log, as the log numbers
-    them. Those that begin later are not in the log."""
-    return {int(xid) & 0xFFFFFFFF for xid in snapshot.split(":")[2].split(",") if xid}

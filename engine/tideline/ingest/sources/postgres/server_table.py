@@ -25,7 +25,8 @@ class ServerColumn:
 class ServerTable:
     """A table as the server has it. `key` are the columns by which rows are copied: the primary
     key, or the index of the replica identity. With `has_whole_rows` changes have the whole old row.
-    One with partitions has `leaves`, all attached before `leaves_at` of the log.
+    One with partitions has `leaves`, all attached before `leaves_at` of the log. Only `columns` are
+    read that the log has, and rows that meet the condition `rows` of its publication.
     """
 
     origin: Origin
@@ -36,6 +37,7 @@ class ServerTable:
     has_partitions: bool = False
     leaves: tuple[Leaf, ...] = ()
     leaves_at: int = 0
+    rows: str = ""
 
     @property
     def sql(self) -> str:
@@ -52,3 +54,8 @@ class ServerTable:
         if found is None:
             raise StorageUnavailableError(f"partition {leaf.name} changed while it was read")
         return found
+
+    def where(self, *conditions: str) -> str:
+        """A clause in SQL: rows that the log has, and that meet these conditions."""
+        met = [f"({self.rows})", *conditions] if self.rows else conditions
+        return f" where {' and '.join(met)}" if met else ""

@@ -19,7 +19,8 @@ _TABLES_MAX = 5_000
 _TABLES = """
 select n.nspname, c.relname, c.oid, system_identifier::text,
   substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
-  coalesce(r.oid, everything.oid, {of_schema}, 0), coalesce(p.xmin::text::bigint, 0),
+  coalesce({of_schema_first}r.oid, everything.oid, {of_schema}, 0),
+  coalesce(p.xmin::text::bigint, 0),
   c.relkind = 'p' and not coalesce(p.pubviaroot, true),
   c.relpersistence <> 'p', c.relreplident = 'n',
   has_table_privilege(c.oid, 'select'),
@@ -28,7 +29,7 @@ select n.nspname, c.relname, c.oid, system_identifier::text,
     from unnest(i.indkey[0:i.indnkeyatts - 1]) with ordinality as k(number, place)
     join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
     order by k.place
-  ))::text
+  ))::text, {lacks_key}
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 left join lateral (
@@ -44,6 +45,9 @@ where c.relkind in ('r', 'p') and not c.relispartition
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
 order by 1, 2 limit {limit}
 """
+# As `entry_in_publication` has it.
+_ALL_ROWS = "case when r.prqual is not null then s.oid end, "
+_LACKS_KEY = "not coalesce(i.indkey[0:i.indnkeyatts - 1]::int2[] <@ r.prattrs::int2[], true)"
 _SCHEMAS = "left join pg_publication_namespace s on s.pnpubid = p.oid and s.pnnspid = n.oid\n"
 
 
@@ -58,6 +62,8 @@ def look_through_slot(connection: Connection, slot: OfSlot) -> SlotLook:
     has_schemas = server_version(connection) >= LISTS_AND_SCHEMAS_SINCE
     tables_of = _TABLES.format(
         of_schema="s.oid" if has_schemas else "null",
+        of_schema_first=_ALL_ROWS if has_schemas else "",
+        lacks_key=_LACKS_KEY if has_schemas else "false",
         schemas=_SCHEMAS if has_schemas else "",
         limit=_TABLES_MAX + 1,
     )
@@ -81,21 +87,23 @@ def _table(
     has_no_identity: bool,
     is_readable: bool,
     key: str,
+    lacks_key: bool,
 ) -> SlotTable:
     columns = tuple(str(name) for name in json.loads(key))
-    # As `entry_in_publication` has it.
-    publication = (int(entry), int(version)) if entry else NO_ENTRY
+    publication = (int(entry), int(version)) if entry else NO_ENTRY[:2]
     origin = Origin(system, int(timeline, 16), oid, *publication)
     return SlotTable(
         schema,
         name,
         origin,
         columns,
-        _obstacle(is_divided, is_unlogged, has_no_identity or not columns, is_readable),
+        _obstacle(is_divided, is_unlogged, has_no_identity or not columns, is_readable, lacks_key),
     )
 
 
-def _obstacle(is_divided: bool, is_unlogged: bool, is_unknown: bool, is_readable: bool) -> str:
+def _obstacle(
+    is_divided: bool, is_unlogged: bool, is_unknown: bool, is_readable: bool, lacks_key: bool
+) -> str:
     if is_divided:
         return f"it has partitions, and the publication has no {VIA_ROOT}"
     if is_unlogged:
@@ -104,4 +112,6 @@ def _obstacle(is_divided: bool, is_unlogged: bool, is_unknown: bool, is_readable
         return "the user may not select it"
     if is_unknown:
         return "it has no primary key, or no replica identity"
+    if lacks_key:
+        return "the publication leaves out columns of its key"
     return ""
