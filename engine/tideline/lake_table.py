@@ -204,10 +204,10 @@ class LakeTable(TableWords):
     ) -> CommitReport:
         """Delete the rows that match a condition, in SQL or as a column expression, as one commit.
 
-        They are found again by the keys and partition paths they are stored with. Raises
-        UnsupportedTableError, and deletes nothing, where these are not as many rows as matched;
-        ConflictError when another writer changed the same file groups since the rows were read; and
-        as `write` does.
+        They are found again by the keys and partition paths they are stored with, in the files that
+        they were read from. Raises UnsupportedTableError, and deletes nothing, where these are not
+        as many rows as matched; ConflictError when another writer changed the same file groups
+        since the rows were read; and as `write` does.
         """
         return delete_rows(self.writer, where, options, token, spark)
 

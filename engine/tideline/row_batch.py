@@ -148,7 +148,7 @@ class RowBatch:
             return None
         self.frame, self.held = None, found.rows
         seen = TransactionStart.of(found.timeline)
-        return open_matched_engine(found.rows, self.table, self.config, seen)
+        return open_matched_engine(found.rows, self.table, self.config, seen, found.groups)
 
     def _open_matched_engine(self, found: FoundRows) -> WriteEngine:
         self.frame, self.held = found.frame, None
@@ -157,10 +157,13 @@ class RowBatch:
         if held is not None:
             from tideline.in_process.run import open_matched_engine as open_in_process
 
-            return open_in_process(held, self.table, self.config, seen, runner=self._runner())
+            groups = found.groups()
+            return open_in_process(
+                held, self.table, self.config, seen, groups, runner=self._runner()
+            )
         from tideline.spark.write.run import open_matched_engine as open_on_spark
 
-        return open_on_spark(found.frame, self.table, self.config, seen)
+        return open_on_spark(found.frame, self.table, self.config, seen, found.groups)
 
     def _runner(self) -> PieceRunner | None:
         if self.frame is None:

@@ -19,6 +19,7 @@ from tideline.formats.column_changes import with_changes
 from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column, shown_names
@@ -50,7 +51,7 @@ def _update(
 ) -> CommitReport:
     scan = plan_snapshot(table).without_indexes()
     _check(table, nullable(scan.schema), changes)
-    rows = _matching(table, scan, where)
+    rows, groups = _matching(table, scan, where)
     changed = with_changes(rows, changes)
     _require_taken(table, rows, changed, changes)
     seen = {instant.time for instant in scan.timeline.writes().completed()}
@@ -60,7 +61,15 @@ def _update(
             raise ConflictError("another write came between", table=table.uri)
 
     return write_rows(
-        writer, changed, WriteOperation.UPSERT, options, None, nothing_came, None, strict=True
+        writer,
+        changed,
+        WriteOperation.UPSERT,
+        options,
+        None,
+        nothing_came,
+        None,
+        strict=True,
+        stored_in=groups,
     )
 
 
@@ -128,16 +137,20 @@ def _is_earlier(rows: pa.Table, than: pa.Table, ordering: Sequence[str]) -> pa.C
     return earlier
 
 
-def _matching(table: HoodieTable, scan: TableScan, where: Any) -> pa.Table:
+def _matching(
+    table: HoodieTable, scan: TableScan, where: Any
+) -> tuple[pa.Table, frozenset[FileGroupId]]:
+    """The rows, and the file groups that they are in."""
     names = [
         name
         for name in scan.schema.names
         if name in (RECORD_KEY, PARTITION_PATH) or not is_meta_column(name)
     ]
     found = ArrowScan.of(table, scan, names, where)
-    rows = pa.Table.from_batches(list(found.batches()), found.schema)
+    placed = list(found.placed_batches())
+    rows = pa.Table.from_batches([batch for _, batch in placed], found.schema)
     place = [name for name in (RECORD_KEY, PARTITION_PATH) if name in names]
     if place and rows.group_by(place).aggregate([]).num_rows < rows.num_rows:
         message = "a key is stored twice among the rows that match: an upsert would merge them"
         raise UnsupportedTableError(message, table=table.uri)
-    return rows.drop_columns(place)
+    return rows.drop_columns(place), frozenset(group for group, _ in placed)

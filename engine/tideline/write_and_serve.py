@@ -24,6 +24,7 @@ from tideline.errors import (
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
@@ -52,8 +53,9 @@ def write_rows(
     token: str | None,
     *,
     strict: bool = False,
+    stored_in: frozenset[FileGroupId] | None = None,
 ) -> CommitReport:
-    """See `LakeTable.write`."""
+    """See `LakeTable.write`; `stored_in` are file groups that all rows were read from."""
     given = writer.given(options, SettingPlace.WRITE)
     if strict:
         given = refusing_missing_columns(given)
@@ -63,7 +65,12 @@ def write_rows(
         partitions = batch.partitions_to_delete()
         return delete_partitions(writer, partitions, given, extra_metadata, token)
     request = writer.request(
-        wanted, config, extra_metadata=extra_metadata, require=require, token=token
+        wanted,
+        config,
+        extra_metadata=extra_metadata,
+        require=require,
+        token=token,
+        stored_in=stored_in,
     )
     return _committed(batch, writer, request, given)
 
@@ -96,7 +103,7 @@ def delete_found(
     operation, config = writer.planned_delete(given)
     request = writer.request(operation, config, extra_metadata=extra_metadata, require=require)
     seen = TransactionStart.of(found.timeline)
-    engine = open_matched_engine(found.rows, writer.table, config, seen)
+    engine = open_matched_engine(found.rows, writer.table, config, seen, found.groups)
     try:
         report = report_write(writer.write(engine, request))
     finally:

@@ -17,6 +17,7 @@ from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.key_types import check_key_types
 from tideline.hudi.keys.partition_time import UTC, unknown_pattern
 from tideline.hudi.keys.row_keys import partition_paths
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH
 from tideline.hudi.table.schema import arrow_to_avro
@@ -134,11 +135,13 @@ def open_matched_engine(
     table: HoodieTable,
     config: WriteConfig,
     seen: TransactionStart,
+    groups: frozenset[FileGroupId] | None = None,
     *,
     runner: PieceRunner | None = None,
 ) -> InProcessWriteEngine:
     """The same for rows that a condition matched, read when the writes `seen` were there, which are
-    to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
+    to be deleted; `groups` have all of them. Raises CorruptTableError for rows without the keys
+    that they should have."""
     delete = WriteOperation.DELETE
     keys = KeyGenerator.from_config(table.config)
     schema = table.schemas.newest(table.timeline())
@@ -150,7 +153,7 @@ def open_matched_engine(
     except TidelineError as error:
         error.table = error.table or table.location.uri
         raise
-    matched = MatchedRows(len(batch), seen)
+    matched = MatchedRows(len(batch), seen, groups)
     batch = _one_per_key(batch, (RECORD_KEY, PARTITION_PATH), table.config, delete)
     return InProcessWriteEngine(
         table, keys, config, batch, inserts_rows=False, runner=runner, matched=matched

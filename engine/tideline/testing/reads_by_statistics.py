@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from tideline.hudi.metadata_table import file_ranges
+from tideline.hudi.metadata_table import file_ranges, key_ranges
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.read import file_pruning, key_lookup, partition_pruning
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.write import known_ranges
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -27,16 +28,22 @@ _CONTROL = ".hoodie/"
 
 @contextmanager
 def statistics_unused() -> Iterator[None]:
-    """Within, reads leave no file out by statistics, or by indexes."""
-    with mock.patch.object(file_pruning, "FILES_LOOKED_UP", 1 << 60):
+    """Within, reads leave no file out by statistics, or by indexes, and writes none by statistics
+    of keys."""
+    with (
+        mock.patch.object(file_pruning, "FILES_LOOKED_UP", 1 << 60),
+        mock.patch.object(known_ranges, "FILES_MIN", 1 << 60),
+    ):
         yield
 
 
 @contextmanager
 def statistics_always_used() -> Iterator[None]:
-    """Within, reads of a few files use statistics and indexes as well, whatever these cost."""
+    """Within, reads and writes of a few files use statistics and indexes as well, whatever these
+    cost."""
     with (
         mock.patch.object(file_pruning, "FILES_LOOKED_UP", 0),
+        mock.patch.object(known_ranges, "FILES_MIN", 0),
         mock.patch.object(key_lookup, "COST_MAX", float("inf")),
     ):
         yield
@@ -59,7 +66,7 @@ def seen_partitions() -> Iterator[set[str]]:
 
 @contextmanager
 def rewritten_rows(rewritten: Callable[[ColumnRow], ColumnRow | None]) -> Iterator[None]:
-    """Within, reads find these rows instead of those that are stored, None for no row."""
+    """Within, reads and writes find these rows instead of those that are stored; None is no row."""
 
     def found(
         table: HoodieTable, columns: Collection[str], paths: Collection[str]
@@ -70,7 +77,10 @@ def rewritten_rows(rewritten: Callable[[ColumnRow], ColumnRow | None]) -> Iterat
             for path, of_file in rows.items()
         }
 
-    with mock.patch.object(file_pruning, "ranges_of_files", found):
+    with (
+        mock.patch.object(file_pruning, "ranges_of_files", found),
+        mock.patch.object(key_ranges, "ranges_of_files", found),
+    ):
         yield
 
 

@@ -195,5 +195,22 @@ def test_what_goes_wrong_leaves_out_nothing(
 def test_a_delete_sees_both_rows_of_a_key(spark: SparkSession, table: OnDisk) -> None:
     """One of both has a record. What is about to be changed is looked for in all files."""
     table.write([2], operation="bulk_insert")
-    with statistics_always_used(), pytest.raises(Exception, match="2 rows match"):
-        table.lake().delete(F.col("id") == "k002", spark=spark)
+    with statistics_always_used():
+        assert table.lake().delete(F.col("id") == "k002", spark=spark).rows_deleted == 2
+        assert "k002" not in ids_of(table.lake().snapshot(spark), "part is not null")
+
+
+def test_a_delete_opens_files_that_have_its_rows(spark: SparkSession, table: OnDisk) -> None:
+    """Others of their partition are not there. Of another one a footer of each commit is read, for
+    how it stores times."""
+    kept = table.lake().to_arrow(["_hoodie_file_name"], "n = 2002 or n = 2006")[0].to_pylist()
+    others = [path for path in (table.path / "p2").glob("*.parquet") if path.name not in kept]
+    for path in others:
+        path.unlink()
+    with statistics_always_used():
+        for n, small in ((2002, "in_process"), (2006, "spark")):
+            options = {**QUIET, "tideline.engine.small": small}
+            report = table.lake().delete(F.col("n") == n, spark=spark, options=options)
+            assert report.rows_deleted == 1
+    assert len(set(kept)) == 1
+    assert len(others) == FILES - 1

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from tideline.hudi.table.file_group import FileSlice, LogFile
 
+KeyBounds = tuple[str, str]
+"""The least and the greatest key, or what lies below the one and above the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class LookupCandidate:
@@ -13,12 +16,14 @@ class LookupCandidate:
 
     `later_logs` are not searched for keys, but may delete some of them. Such a key is stored here
     only if no other file group has it: a row of it goes back to where it was. With
-    `has_rows_in_logs` keys that these logs alone have are looked up as well.
+    `has_rows_in_logs` keys that these logs alone have are looked up as well. `bounds` are those of
+    the keys of the base file, where they are known before it is opened.
     """
 
     piece: FileSlice
     later_logs: tuple[LogFile, ...] = ()
     has_rows_in_logs: bool = False
+    bounds: KeyBounds | None = None
 
     @property
     def partition(self) -> str:

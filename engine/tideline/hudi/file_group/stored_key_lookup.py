@@ -1,11 +1,12 @@
 """Looking incoming keys up in stored file slices: which of them each slice has.
 
-1. Which of the keys a base file may have is in its footer: by the statistics of its key column, row
+1. A base file whose keys are known to be in another range is not opened.
+2. Which of the keys a base file may have is in its footer: by the statistics of its key column, row
    group by row group, and for a bloom index by its key range and its filter as well. A file without
    any is skipped.
-2. The key column of the base file is matched with these keys, in Arrow. Where log files come with
+3. The key column of the base file is matched with these keys, in Arrow. Where log files come with
    the candidate, its merged rows decide.
-3. Where later logs may have deleted keys that were found, the merged slice shows which.
+4. Where later logs may have deleted keys that were found, the merged slice shows which.
 
 An answer has one row for each stored key: the key, the incoming partition path, the number of the
 candidate, whether a log there deleted the key and, where the caller wants to compare them, the
@@ -179,6 +180,8 @@ class StoredKeyLookup:
             assert self.settings.reading is not None, "candidates with logs come with it"
             for rows in read_file_slice(store, piece, self.settings.reading, self._names()):
                 yield wanted, rows
+            return
+        if not wanted.has_any(candidate.bounds):
             return
         with open_base_file(store, base) as file:
             bounds = key_bounds(file.metadata) if self.settings.key_fields is None else []

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tideline.hudi.file_group.lookup_candidate import KeyBounds
 from tideline.hudi.index.key_range import KeyRange, key_range
 from tideline.hudi.table.meta_column import RECORD_KEY
 
@@ -21,8 +22,6 @@ _LOOKUPS_SORTED_FOR = 32
 """Sorting keys takes as long as looking them up, unsorted, in about so many files."""
 _COMPARED_MAX = 100_000
 """Comparing more keys with bounds takes as long as looking them up."""
-KeyBounds = tuple[str, str]
-"""The least and the greatest key, or what lies below the one and above the other."""
 
 
 @dataclass(frozen=True, slots=True)

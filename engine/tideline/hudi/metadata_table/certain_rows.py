@@ -30,6 +30,7 @@ FIRST_AFTER_SURROGATES = "\ue000"
 """From here on the units of UTF-16, by which Hudi compares text of logs, have another order than
 its bytes."""
 
+_LAST_OF_ONE_UNIT = "\uffff"
 _NEVER_LONG = META_COLUMNS[:2]
 _WITHOUT_ZERO = (ValueKind.STRING, ValueKind.DECIMAL)
 """Kinds whose bounds are missing where statistics are, instead of 0."""
@@ -53,6 +54,17 @@ def may_be_united(row: ColumnRow, *, is_log: bool) -> bool:
     if any(max(text, default="") >= FIRST_AFTER_SURROGATES for text in texts):
         return False
     return is_certain(row, is_log=is_log)
+
+
+def text_bounds(least: str, greatest: str, *, is_exact: bool) -> tuple[str | None, str | None]:
+    """Those bounds of text that hold by bytes as well, whichever order they are in; exact ones are
+    by bytes."""
+    has_one_unit = max(least, default="") <= _LAST_OF_ONE_UNIT
+    signs = max((sign for sign in greatest if sign <= _LAST_OF_ONE_UNIT), default="")
+    return (
+        least if is_exact or has_one_unit else None,
+        greatest if is_exact or signs < FIRST_AFTER_SURROGATES else None,
+    )
 
 
 def _bounds(found: ColumnRange) -> tuple[object, object] | None:

@@ -27,7 +27,7 @@ from tideline.hudi.read.file_pruning import slices_with_rows
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceReader, SliceTask
 from tideline.hudi.read.table_scan import TableScan, check_scan
-from tideline.hudi.table.file_group import FileSlice
+from tideline.hudi.table.file_group import FileGroupId, FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 
 _FEW_ROWS = 65_536
@@ -90,6 +90,14 @@ class ArrowScan:
         row's value does not suit.
         """
         return in_order(self.tasks, self._rows, reading_threads(threads_max))
+
+    def placed_batches(self) -> Generator[tuple[FileGroupId, pa.RecordBatch]]:
+        """The same batches, each with the file group that its rows are in."""
+
+        def placed(task: SliceTask) -> Iterator[tuple[FileGroupId, pa.RecordBatch]]:
+            return ((task.file_slice.group, rows) for rows in self._rows(task))
+
+        return in_order(self.tasks, placed, reading_threads())
 
     def to_reader(self, limit: int | None = None) -> pa.RecordBatchReader:
         """The rows, at most so many; one slice after the other where a few will do.

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.hudi.file_group.column_ranges import value_type
-from tideline.hudi.metadata_table.certain_rows import FIRST_AFTER_SURROGATES, is_certain
+from tideline.hudi.metadata_table.certain_rows import is_certain, text_bounds
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.timeline.column_range import Bound, ColumnRange, ValueKind, retyped
 
@@ -33,7 +33,6 @@ _ORDERED = (
 _FIRST_SAME_DAY = -25_567
 """1900-01-01: from here on the calendars agree in days, and in times of all zones."""
 _UNITS_PER_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-_LAST_OF_ONE_UNIT = "\uffff"
 _EXACT = Context(prec=100)
 
 
@@ -93,13 +92,8 @@ def _bounds(
     the order of Arrow. Raises what Arrow raises for values that are not of the type."""
     least, greatest = found.least, found.greatest
     if isinstance(least, str) and isinstance(greatest, str):
-        ends = []
-        if is_exact or max(least, default="") <= _LAST_OF_ONE_UNIT:
-            ends.append((True, pa.scalar(least, data_type)))
-        one_unit = (sign for sign in greatest if sign <= _LAST_OF_ONE_UNIT)
-        if is_exact or max(one_unit, default="") < FIRST_AFTER_SURROGATES:
-            ends.append((False, pa.scalar(greatest, data_type)))
-        return ends
+        ends = zip((True, False), text_bounds(least, greatest, is_exact=is_exact), strict=True)
+        return [(side, pa.scalar(text, data_type)) for side, text in ends if text is not None]
     if types.is_string(data_type) or _number(least) > _number(greatest):
         return []
     if _number(least) < _first_sure(data_type):

@@ -13,6 +13,7 @@ from tideline.formats.filter_parser import parse_filter
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -21,9 +22,11 @@ from tideline.hudi.timeline.active import ActiveTimeline
 @dataclass(frozen=True, slots=True)
 class MatchingRows:
     """Keys and partition paths as they are stored, or the columns that make them in a table without
-    meta columns; and the timeline by which they were read. `are_all` unless there may be more."""
+    meta columns; the file groups that they are in, and the timeline by which they were read.
+    `are_all` unless there may be more."""
 
     rows: pa.Table
+    groups: frozenset[FileGroupId]
     timeline: ActiveTimeline
     are_all: bool = True
 
@@ -48,9 +51,10 @@ def matching_rows(
     try:
         condition = filter_expression(parsed, full)
         found = ArrowScan.of(table, scan, columns, condition)
-        batches, size, count, are_all = [], 0, 0, True
-        for batch in found.batches():
+        batches, groups, size, count, are_all = [], set(), 0, 0, True
+        for group, batch in found.placed_batches():
             batches.append(batch)
+            groups.add(group)
             size, count = size + batch.nbytes, count + batch.num_rows
             if size > bytes_max:
                 return None
@@ -60,7 +64,8 @@ def matching_rows(
                 break
     except (UnsuitedValueError, UnsupportedTableError):
         return None
-    return MatchingRows(pa.Table.from_batches(batches, found.schema), scan.timeline, are_all)
+    rows = pa.Table.from_batches(batches, found.schema)
+    return MatchingRows(rows, frozenset(groups), scan.timeline, are_all)
 
 
 def _parsed(where: str) -> Filter | None:

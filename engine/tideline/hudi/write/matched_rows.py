@@ -3,7 +3,10 @@ with.
 
 1. No key is made of their columns: Hudi has more than one spelling for some types, and a table may
    have any.
-2. They are looked up in their own partitions, whatever the table's index is, in logs as well.
+2. They are looked up in the file groups that they were read from, where these are known: a copy of
+   a key that does not match stays where it is. Where a record index has another place for one of
+   the keys there as well, for with the key goes its record, and the copy would be lost to it. Else
+   they are looked up in their own partitions, whatever the table's index is. In logs as well.
 3. As many rows must be found as matched, before a file is written, and be deleted, before the
    commit. Fewer: some would stay. More: the key of a row that matches is that of another one, which
    does not.
@@ -19,6 +22,7 @@ from dataclasses import dataclass, replace
 from tideline.errors import ConflictError, UnsupportedTableError
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.index.index_type import IndexType
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.config import WriteConfig
 from tideline.wording import counted
@@ -26,10 +30,12 @@ from tideline.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
-    """How many rows matched, copies of a key included, and the writes that were there by then."""
+    """How many rows matched, copies of a key included, the writes that were there by then, and
+    file groups that have all of these rows, where that is known."""
 
     count: int
     seen: TransactionStart
+    groups: frozenset[FileGroupId] | None = None
 
     def require_found(self, found: int, table: str, timeline: ActiveTimeline) -> None:
         """Raise UnsupportedTableError where another number of rows has the keys of those that

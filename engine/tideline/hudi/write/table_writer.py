@@ -20,6 +20,7 @@ from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instan
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_writes
 from tideline.hudi.table.agreement import check_agreement
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.write.commit_write import commit_write, repeated_write
@@ -101,10 +102,12 @@ class TableWriter:
         extra_metadata: Mapping[str, str] | None = None,
         require: Requirement | None = None,
         token: str | None = None,
+        stored_in: frozenset[FileGroupId] | None = None,
     ) -> WriteRequest:
         """What is to be committed. Raises ConfigError for a token that cannot be."""
         search = TokenSearch(self.table, token, operation) if token is not None else None
-        return WriteRequest(operation, config, "", extra_metadata or {}, require, search)
+        metadata = extra_metadata or {}
+        return WriteRequest(operation, config, "", metadata, require, search, stored_in=stored_in)
 
     def write(self, engine: WriteEngine, request: WriteRequest) -> WriteDone:
         """Write the engine's batch as one commit. Raises as `commit_write` does."""

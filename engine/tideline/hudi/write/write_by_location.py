@@ -1,7 +1,8 @@
 """Upsert, insert and delete through an index that reads base files.
 
-1. Tag: find which incoming keys are stored, and where. A record index says which file groups
-   have to be looked into; else these are all of the partitions, or of the table.
+1. Tag: find which incoming keys are stored, and where. Rows that were read from the table are where
+   they were read. Of others a record index says which file groups have to be looked into; else
+   these are all of the partitions, or of the table.
 2. Profile: count rows per partition and file group.
 3. Partition: assign updates to their file groups, inserts to small files and new ones. File groups
    that a pending clustering is going to replace are left to it, or it is withdrawn, by policy.
@@ -26,12 +27,14 @@ from tideline.hudi.placement.workload_profile import (
     WorkloadProfile,
     inflight_metadata,
 )
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.properties import TableType
 from tideline.hudi.write.config import InsertDuplicates
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.held_file_groups import settle_with_clustering, updated_groups
 from tideline.hudi.write.known_places import known_places
+from tideline.hudi.write.known_ranges import with_key_ranges
 from tideline.hudi.write.new_file_id import new_file_id
 from tideline.hudi.write.transaction import WriteTransaction
 from tideline.hudi.write.write_operation import WriteOperation
@@ -52,7 +55,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
     operation, config, table = transaction.operation, transaction.config, transaction.table
     matched, table_type = transaction.request.matched, table.config.table_type
     view, candidates = _looked_into(transaction, engine)
-    if operation is WriteOperation.INSERT:
+    if _leaves_out_stored(transaction):
         _settle_duplicates(transaction, engine, candidates)
     profile = engine.profile(candidates if operation.tags_keys else (), transaction.timeline)
     if matched is not None:
@@ -89,14 +92,25 @@ def _looked_into(
 ) -> tuple[FileSystemView, tuple[LookupCandidate, ...]]:
     """The table's files as far as the write has to see them, and those that may have its keys."""
     table, timeline = transaction.table, transaction.timeline
-    is_global = transaction.config.index.type.is_global
+    is_global, read_from = transaction.config.index.type.is_global, _read_from(transaction)
+    looks = transaction.operation.tags_keys or _leaves_out_stored(transaction)
 
     @cache
     def everything() -> tuple[FileSystemView, tuple[LookupCandidate, ...]]:
         view = table.files.view(timeline, None if is_global else engine.partitions)
         return view, _candidates(transaction, view)
 
-    places = known_places(table, timeline, engine, lambda: everything()[1], is_global=is_global)
+    if not looks:
+        return everything()[0], ()
+
+    def searched() -> Sequence[LookupCandidate]:
+        found = everything()[1]
+        return found if read_from is None else _in_groups(found, read_from)
+
+    indexed = None
+    if read_from is None or transaction.request.matched is not None:
+        indexed = known_places(table, timeline, engine, searched, is_global=is_global)
+    places = indexed if read_from is None else read_from.union(indexed or ())
     if places is not None:
         if is_global and everything.cache_info().currsize:
             view, candidates = everything()
@@ -105,11 +119,25 @@ def _looked_into(
             candidates = _candidates(transaction, view)
         found = {candidate.piece.group for candidate in candidates}
         is_known = places <= found
-        count_lookup(is_answered=is_known)
+        if indexed is not None:
+            count_lookup(is_answered=is_known)
         if is_known:
-            kept = (candidate for candidate in candidates if candidate.piece.group in places)
-            return view, tuple(kept)
-    return everything()
+            return view, with_key_ranges(table, _in_groups(candidates, places))
+    view, candidates = everything()
+    return view, with_key_ranges(table, candidates)
+
+
+def _read_from(transaction: WriteTransaction) -> frozenset[FileGroupId] | None:
+    """File groups that all rows of the batch were read from; None for rows that come from elsewhere
+    or may have been anywhere."""
+    matched = transaction.request.matched
+    return transaction.request.stored_in if matched is None else matched.groups
+
+
+def _in_groups(
+    candidates: Sequence[LookupCandidate], groups: frozenset[FileGroupId]
+) -> tuple[LookupCandidate, ...]:
+    return tuple(candidate for candidate in candidates if candidate.piece.group in groups)
 
 
 def _candidates(transaction: WriteTransaction, view: FileSystemView) -> tuple[LookupCandidate, ...]:
@@ -125,6 +153,11 @@ def _candidates(transaction: WriteTransaction, view: FileSystemView) -> tuple[Lo
     )
 
 
+def _leaves_out_stored(transaction: WriteTransaction) -> bool:
+    is_insert = transaction.operation is WriteOperation.INSERT
+    return is_insert and transaction.config.insert_duplicates is not InsertDuplicates.NONE
+
+
 def _settle_duplicates(
     transaction: WriteTransaction, engine: WriteEngine, candidates: Sequence[LookupCandidate]
 ) -> None:
@@ -132,11 +165,8 @@ def _settle_duplicates(
 
     Raises InvalidDataError with the number of such rows.
     """
-    policy = transaction.config.insert_duplicates
-    if policy is InsertDuplicates.NONE:
-        return
     stored = engine.leave_out_stored(candidates, transaction.timeline)
-    if stored and policy is InsertDuplicates.FAIL:
+    if stored and transaction.config.insert_duplicates is InsertDuplicates.FAIL:
         raise InvalidDataError(
             f"this insert has {counted(stored, 'row')} whose key is stored already; nothing was "
             "written (hoodie.datasource.insert.dup.policy=fail)",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tideline.hudi.commit.outcome import Committed
 from tideline.hudi.recovery.execute import RolledBack
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
@@ -25,6 +26,7 @@ class WriteRequest:
     """What is to be committed, whichever engine moves the rows.
 
     `matched`: the batch is what a condition matched, to be deleted where it is stored.
+    `stored_in`: file groups that all rows of the batch were read from, to be updated there.
     """
 
     operation: WriteOperation
@@ -34,6 +36,7 @@ class WriteRequest:
     require: Requirement | None = None
     token: TokenSearch | None = None
     matched: MatchedRows | None = None
+    stored_in: frozenset[FileGroupId] | None = None
     schema_change: SchemaChange = NO_CHANGE
 
 

@@ -64,7 +64,7 @@ public class BaseFileRelation {
    * An index that asks which of its files may hold rows once Spark knows the filters of a query.
    *
    * `printer` makes JSON of the filters, `chooser` answers it with the names of files as JSON, or
-   * with null for all of them. That is Python's; whatever goes wrong there leaves out no file.
+   * with null for all of them; it is asked with null where no JSON can be made. That is Python's; whatever goes wrong there leaves out no file.
    */
   public static class ChosenFiles extends InMemoryFileIndex {
     private final Function printer;
@@ -107,10 +107,17 @@ public class BaseFileRelation {
       return CollectionConverters.asScala(left).toSeq();
     }
 
+    private Object printed(Seq filters) {
+      try {
+        return printer.apply(filters);
+      } catch (Exception error) {
+        return null;
+      }
+    }
+
     private Set chosen(Seq filters) {
       try {
-        Object asked = printer.apply(filters);
-        Object answer = asked == null ? null : chooser.apply(asked);
+        Object answer = chooser.apply(printed(filters));
         return answer == null
             ? null
             : new HashSet((List) new ObjectMapper().readValue((String) answer, List.class));

@@ -26,11 +26,15 @@ def execute_scan(spark: SparkSession, table: HoodieTable, scan: TableScan) -> Da
 
     Raises UnsupportedTableError for what Spark's reader cannot make of the files.
     """
-    layout = PartitionLayout.of(table.config, scan.schema)
+    return execute_choice(spark, SliceChoice(table, scan))
+
+
+def execute_choice(spark: SparkSession, choice: SliceChoice) -> DataFrame:
+    """The same for a scan whose choice of slices is wanted as well."""
+    table, scan, layout = choice.table, choice.scan, choice.layout
     check_scan(table, scan, layout)
     history = scan.history(table)
     groups = group_by_stored_types(table, scan.timeline, scan.schema, scan.files, history)
-    choice = SliceChoice(table, scan, layout)
     frames = [_read_group(spark, choice, group) for group in groups]
     if scan.slices:
         context = scan.slice_context(table)

@@ -12,11 +12,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import Point, point_in_time
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.spark.read.data_source import FORMAT, register
-from tideline.spark.read.execute_scan import execute_scan
+from tideline.spark.read.execute_scan import execute_choice, execute_scan
+from tideline.spark.read.slice_choice import SliceChoice
 from tideline.spark.session.spark_session import spark_session
 
 
@@ -38,6 +40,11 @@ class FoundRows:
 
     frame: DataFrame
     timeline: ActiveTimeline
+    choice: SliceChoice | None = None
+
+    def groups(self) -> frozenset[FileGroupId] | None:
+        """File groups that have all rows which the frame has given so far; None for any."""
+        return None if self.choice is None else self.choice.groups_read()
 
 
 def find_rows(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> FoundRows:
@@ -45,10 +52,11 @@ def find_rows(spark: SparkSession | None, table: HoodieTable, where: str | Colum
     is opened for the table."""
     spark = spark or spark_session(locations=[table.location])
     scan = plan_snapshot(table)
-    rows = execute_scan(spark, table, scan.without_indexes()).filter(where)
+    choice = SliceChoice(table, scan.without_indexes())
+    rows = execute_choice(spark, choice).filter(where)
     if table.config.populate_meta_fields:
         rows = rows.select(RECORD_KEY, PARTITION_PATH)
-    return FoundRows(rows, scan.timeline)
+    return FoundRows(rows, scan.timeline, choice)
 
 
 def read_optimized(spark: SparkSession, table: HoodieTable) -> DataFrame:

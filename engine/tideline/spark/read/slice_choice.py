@@ -8,6 +8,7 @@ readers are asked (`BaseFileRelation`). They are answered here, on the driver:
 2. What the condition leaves of the scan's slices is what it leaves in Arrow: by indexes of keys and
    values, by statistics of partitions and of files (`hudi.read.file_pruning`).
 
+Which groups were read that way is known afterwards: rows that a condition selects are in these.
 Files are never left out by mistake of Spark's: it asks all filters again of the rows. What goes
 wrong here leaves out none.
 """
@@ -39,18 +40,25 @@ _log = logging.getLogger(__name__)
 class SliceChoice:
     """The choice among the slices of one scan. Answers are kept: Spark asks more than once."""
 
-    def __init__(self, table: HoodieTable, scan: TableScan, layout: PartitionLayout | None) -> None:
+    def __init__(self, table: HoodieTable, scan: TableScan) -> None:
         self.table = table
         self.scan = scan
-        self.layout = layout
+        self.layout = PartitionLayout.of(table.config, scan.schema)
         self._context: SliceContext | None = None
         self._answers: dict[str, frozenset[FileGroupId] | None] = {}
         self._lock = Lock()
+        self._choosers: list[Chooser] = []
 
     def of(self, groups: Mapping[str, FileGroupId], stored: pa.Schema) -> Chooser:
         """What answers for a relation whose files, by name, are those of these groups, with the
         columns that it gives Spark."""
-        return Chooser(self, groups, stored)
+        self._choosers.append(Chooser(self, groups, stored))
+        return self._choosers[-1]
+
+    def groups_read(self) -> frozenset[FileGroupId]:
+        """The file groups that queries have read so far; those of a relation that was not asked
+        for its files are among them."""
+        return frozenset(group for chooser in self._choosers for group in chooser.groups_read())
 
     def groups(self, filters: str, stored: pa.Schema) -> frozenset[FileGroupId] | None:
         """The file groups that may hold rows for which the filters hold; None for all."""
@@ -89,17 +97,26 @@ class Chooser:
         self._choice = choice
         self._groups = groups
         self._stored = stored
+        self._answers: list[frozenset[FileGroupId] | None] = []
 
-    def apply(self, filters: str) -> str | None:
-        """Raises nothing: Java would not say so."""
+    def apply(self, filters: str | None) -> str | None:
+        """Raises nothing: Java would not say so. No filters are given where there are none that
+        Java could print."""
+        kept = None
         try:
-            kept = self._choice.groups(filters, self._stored)
+            kept = None if filters is None else self._choice.groups(filters, self._stored)
         except Exception as error:
             _log.warning("no file is left out: %s", error)
-            return None
+        self._answers.append(kept)
         if kept is None:
             return None
         return json.dumps([name for name, group in self._groups.items() if group in kept])
+
+    def groups_read(self) -> frozenset[FileGroupId]:
+        """The file groups of the answers, all where there is none."""
+        of_all = frozenset(self._groups.values())
+        answers = self._answers or [None]
+        return frozenset().union(*(of_all if kept is None else of_all & kept for kept in answers))
 
     class Java:
         """What py4j makes of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.row_fold import row_fold
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_types import check_key_types
+from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema import arrow_to_avro
 from tideline.hudi.table.table_config import TableConfig
@@ -94,10 +95,15 @@ def open_engine(
 
 
 def open_matched_engine(
-    found: DataFrame, table: HoodieTable, config: WriteConfig, seen: TransactionStart
+    found: DataFrame,
+    table: HoodieTable,
+    config: WriteConfig,
+    seen: TransactionStart,
+    groups: Callable[[], frozenset[FileGroupId] | None],
 ) -> SparkWriteEngine:
     """The same for rows that a condition matched, read when the writes `seen` were there, which are
-    to be deleted. Raises CorruptTableError for rows without the keys that they should have."""
+    to be deleted; `groups`, once they are computed, have all of them. Raises CorruptTableError for
+    rows without the keys that they should have."""
     delete = WriteOperation.DELETE
     keys, schema = KeyGenerator.from_config(table.config), table.schemas.newest(table.timeline())
     if table.config.populate_meta_fields:
@@ -107,7 +113,8 @@ def open_matched_engine(
     kept = batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         batch = replace(batch, rows=kept)
-        matched = MatchedRows(inspect_stored(batch).rows, seen)
+        count = inspect_stored(batch).rows
+        matched = MatchedRows(count, seen, groups())
         unique = latest_per_key(batch, (RECORD_KEY, PARTITION_PATH), ())
         batch = replace(batch, rows=unique)
         facts = inspect_stored(batch)

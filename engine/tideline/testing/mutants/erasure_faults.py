@@ -8,6 +8,7 @@ _KEYS = "engine/tideline/hudi/keys"
 _WRITE = "engine/tideline/hudi/write"
 _VERBS = ("engine/tests/spark/write/test_table_verbs.py",)
 _TEXTS = ("engine/tests/hudi/keys/test_key_text.py",)
+_FILES_OF_ROWS = ("engine/tests/hudi/write/test_files_of_conditional_writes.py",)
 _SPELLING = ("engine/tests/hudi/write/test_stored_spelling.py",)
 _ERASURE = "engine/tests/erasure"
 _PROVE = "engine/tideline/erasure/prove.py"
@@ -35,6 +36,27 @@ ERASURE_FAULTS = (
         "            TransactionStart.of(timeline) if matched is None else matched.seen,\n",
         "            TransactionStart.of(timeline),\n",
         _VERBS,
+    ),
+    Fault(
+        "a delete takes the record of a key away whose other copy stays",
+        f"{_WRITE}/write_by_location.py",
+        "    places = indexed if read_from is None else read_from.union(indexed or ())\n",
+        "    places = indexed if read_from is None else read_from\n",
+        _FILES_OF_ROWS,
+    ),
+    Fault(
+        "an update changes a copy of a key that does not match",
+        f"{_WRITE}/write_by_location.py",
+        "    return transaction.request.stored_in if matched is None else matched.groups\n",
+        "    return None if matched is None else matched.groups\n",
+        _FILES_OF_ROWS,
+    ),
+    Fault(
+        "bounds of keys in another order than that of bytes leave files out",
+        "engine/tideline/hudi/metadata_table/key_ranges.py",
+        "is_exact=row.is_tight)",
+        "is_exact=True)",
+        _FILES_OF_ROWS,
     ),
     Fault(
         "both spellings of times in one table are taken for one",
