@@ -36,7 +36,8 @@ from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import (
     JOBS,
@@ -142,7 +143,7 @@ def main() -> int:
         bucket = minio.create_bucket()
         api = server.api()
         install_definitions(api)
-        connection = S3Connection(S3Credentials(minio.access_key, minio.secret_key))
+        connection = StoreConnection(S3Credentials(minio.access_key, minio.secret_key))
 
         def open_store(place: Location) -> ObjectStore:
             return StoreLocation.of(place.uri, dict(place.options)).open(connection)

@@ -24,7 +24,8 @@ from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlac
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.store import S3Store
 from tideline.testing.iceberg_model import SCHEMA, IcebergModel
 from tideline.testing.iceberg_row_delta import RowDelta
@@ -217,7 +218,7 @@ def test_files_elsewhere_in_the_bucket_are_read_with_the_tables_own_credentials(
     """Not with those of the process, and never in another bucket."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "of-the-process")
-    connection = S3Connection(S3Credentials("of-the-table", "secret"))
+    connection = StoreConnection(S3Credentials("of-the-table", "secret"))
     location = StoreLocation.of("s3://lake/t", {"endpoint": "https://lake.example:9000"})
     own = location.open(connection)
     io = FileIO(location, "s3://lake/t", {location: own}, ("s3://archive/t",))

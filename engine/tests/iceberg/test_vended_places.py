@@ -13,6 +13,7 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.iceberg.metadata.metadata_update import SetProperties
+from tideline.storage.egress.route import Egress
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.hostile_catalog import Answer, Received
@@ -27,6 +28,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.vended_access import VendedAccess
 from tideline.iceberg.table.vended_keys import Vended
 from tideline.iceberg.table.vended_origin import OpenedOrigin
+from tideline.storage.remote.connection import Keyless, StoreConnection
 from tideline.storage.remote.store import RemoteStore
 from tideline.testing.served_catalog import ServedCatalog, without_prefixes
 
@@ -151,3 +153,17 @@ def test_a_catalog_that_hangs_stops_nobody_whose_keys_hold() -> None:
     passed_s = 1_000.0
     with pytest.raises(StorageUnavailableError, match="not renewed: the catalog does not answer"):
         access.keys(PLACE)
+
+
+def test_what_is_vended_beside_a_store_of_another_kind_leaves_as_its_requests_do() -> None:
+    """Through the egress proxy, by the gate: also where the LakeStore is on Google or Azure."""
+    vended = Vended.of(KEYS | {"s3.session-token-expires-at-ms": ends_ms(900)})
+    egress = Egress("http://own:ticket@proxy.test:1")
+    given = StoreConnection(Keyless.ANONYMOUS, scheme="gs", egress=egress)
+    access = VendedAccess(lambda: vended)
+    access.take(vended)
+    like = StoreLocation.of("gs://lake/orders").open(given)
+    store = access.store(StoreLocation.of(PLACE), like)
+    assert isinstance(store, RemoteStore)
+    assert store.connection is not None
+    assert (store.connection.scheme, store.connection.egress) == ("s3", egress)

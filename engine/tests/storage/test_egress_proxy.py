@@ -16,7 +16,8 @@ from tideline.secret_values import masked
 from tideline.storage.egress.proxy import EgressLimits
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Written
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.egress_case import (
     HOST,
     LIMITS,
@@ -61,7 +62,7 @@ def test_everything_a_store_does_passes(
     proxy = start(Names(minio_test="127.0.0.1"))
     port = minio_server.endpoint.rpartition(":")[2]
     keys = S3Credentials(minio_server.access_key, minio_server.secret_key)
-    connection = S3Connection(keys, limits=LIMITS, egress=proxy.of("lake"))
+    connection = StoreConnection(keys, limits=LIMITS, egress=proxy.of("lake"))
     options = {"endpoint": f"http://minio.test:{port}", "allow_http": "true"}
     store = StoreLocation.of(f"s3://{minio_bucket}/table", options).open(connection)
     body = os.urandom(20 << 20)

@@ -12,9 +12,10 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import masked
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.location import StoreLocation
+from tideline.storage.remote import token_request
+from tideline.storage.remote.connection import Audience, Keyless, StoreConnection
 from tideline.storage.remote.identity import IdentityError, allow_only_explicit_identities
-from tideline.storage.s3 import web_identity
-from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials, S3Endpoint
+from tideline.storage.s3.client import S3Credentials, S3Endpoint
 from tideline.storage.s3.machine_credentials import MachineCredentials
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.egress_case import PATIENT
@@ -35,7 +36,7 @@ GIVEN = {
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_identity, "_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(token_request, "_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def location_at(spy: SpyServer, host: str = HERE, region: str = "us-east-1") -> 
 @pytest.mark.usefixtures("ambient")
 def test_an_anonymous_connection_signs_nothing_whatever_the_environment_has() -> None:
     with SpyServer() as spy:
-        store = location_at(spy).open(S3Connection(Keyless.ANONYMOUS))
+        store = location_at(spy).open(StoreConnection(Keyless.ANONYMOUS))
         assert store.get("x") == b"x"
         store.put("x", b"1")
     assert len(spy.requests) == 2
@@ -85,7 +86,7 @@ def test_an_anonymous_connection_signs_nothing_whatever_the_environment_has() ->
 @pytest.mark.usefixtures("ambient")
 def test_the_identity_of_the_process_is_used_when_a_connection_names_it() -> None:
     with SpyServer() as spy:
-        location_at(spy).open(S3Connection(Keyless.AMBIENT)).get("x")
+        location_at(spy).open(StoreConnection(Keyless.AMBIENT)).get("x")
     assert "Credential=AMBIENT-ID/" in spy.seen()
 
 
@@ -99,7 +100,7 @@ def test_where_identities_are_explicit_a_store_without_a_connection_is_not_opene
             options = dict(location_at(spy).options) | {"create_bucket": "true"}
             with pytest.raises(ConfigError, match="no identity of its own at stores"):
                 StoreLocation.of("s3://new/table", options).create_missing()
-            assert location_at(spy).open(S3Connection(Keyless.ANONYMOUS)).get("x") == b"x"
+            assert location_at(spy).open(StoreConnection(Keyless.ANONYMOUS)).get("x") == b"x"
     finally:
         allow_only_explicit_identities(False)
     assert len(spy.requests) == 1
@@ -109,8 +110,11 @@ def test_advice_for_what_is_denied_is_that_of_the_connection() -> None:
     with SpyServer(lambda _: answer(DENIED, status="403 Forbidden")) as spy:
         keys = S3Credentials("KEY-ID", "the-secret-key")
         for connection, advice in (
-            (S3Connection(Keyless.ANONYMOUS, denied_advice="name credentials"), "name credentials"),
-            (S3Connection(keys), "check the credentials"),
+            (
+                StoreConnection(Keyless.ANONYMOUS, denied_advice="name credentials"),
+                "name credentials",
+            ),
+            (StoreConnection(keys), "check the credentials"),
         ):
             with pytest.raises(StorageUnavailableError, match=f"access denied, {advice}"):
                 location_at(spy).open(connection).get("x")
@@ -120,8 +124,8 @@ def test_advice_for_what_is_denied_is_that_of_the_connection() -> None:
 def test_a_public_bucket_is_read_by_nobody(minio_server: MinioServer, minio_bucket: str) -> None:
     location = StoreLocation.of(f"s3://{minio_bucket}/open", minio_server.storage_options())
     keys = S3Credentials(minio_server.access_key, minio_server.secret_key)
-    location.open(S3Connection(keys)).put("x", b"1")
-    anonymous = location.open(S3Connection(Keyless.ANONYMOUS))
+    location.open(StoreConnection(keys)).put("x", b"1")
+    anonymous = location.open(StoreConnection(Keyless.ANONYMOUS))
     with pytest.raises(StorageUnavailableError, match="access denied"):
         anonymous.get("x")
     statement = {
@@ -142,12 +146,12 @@ def test_credentials_are_not_used_at_another_endpoint_or_region() -> None:
     with SpyServer() as meant, SpyServer() as other:
         endpoint = S3Endpoint(meant.url(HERE), "us-east-1")
         keys = S3Credentials("KEY-ID", "the-secret-key")
-        connection = S3Connection(keys, audience=Audience.of([endpoint]))
+        connection = StoreConnection(keys, audience=Audience.of([endpoint]))
         for location in (location_at(other), location_at(meant, region="eu-west-1")):
-            with pytest.raises(ConfigError, match="not used at another endpoint or region"):
+            with pytest.raises(ConfigError, match="not used at another endpoint, region"):
                 location.open(connection).get("x")
         aws = StoreLocation.of("s3://bucket/table").open(connection)
-        with pytest.raises(ConfigError, match="not used at another endpoint or region"):
+        with pytest.raises(ConfigError, match="not used at another endpoint, region"):
             aws.get("x")
         assert location_at(meant).open(connection).get("x") == b"x"
     assert (len(meant.requests), other.connections) == (1, 0)
@@ -159,7 +163,7 @@ def test_a_redirect_to_another_host_has_no_signature() -> None:
         location = f"Location: {other.url(HERE)}/bucket/table/x"
         with SpyServer(lambda _: answer(b"", location, status="307 Temporary Redirect")) as spy:
             keys = S3Credentials("KEY-ID", "the-secret-key")
-            location_at(spy).open(S3Connection(keys)).get("x")
+            location_at(spy).open(StoreConnection(keys)).get("x")
     assert "KEY-ID" in spy.seen()
     assert other.requests
     assert "KEY-ID" not in other.seen() and "authorization" not in other.seen().lower()
@@ -180,7 +184,7 @@ def test_the_identity_of_a_machine_is_fetched_beside_the_proxy(
 
     with SpyServer(answering) as metadata, SpyServer() as spy:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url(HERE))
-        connection = S3Connection(Keyless.AMBIENT, egress=proxy.of("lake"))
+        connection = StoreConnection(Keyless.AMBIENT, egress=proxy.of("lake"))
         assert location_at(spy, "store.test").open(connection).get("x") == b"x"
     assert "Credential=MACHINE-ID/" in spy.seen()
     assert [seen_request.method for seen_request in metadata.requests[-3:]] == ["PUT", "GET", "GET"]

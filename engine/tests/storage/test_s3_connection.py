@@ -8,14 +8,15 @@ import pytest
 
 from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.store import S3Store
 from tideline.testing.minio_server import MinioServer
 
 
 def test_credentials_are_neither_shown_nor_pickled() -> None:
     credentials = S3Credentials("public-part", "secret-part")
-    connection = S3Connection(credentials)
+    connection = StoreConnection(credentials)
     store = StoreLocation.of("s3://lake/table").open(connection)
     for item in (credentials, connection, store):
         assert "part" not in repr(item) + str(item)
@@ -35,8 +36,8 @@ def test_each_connection_uses_its_own_credentials(
     for name in minio_server.environment():
         monkeypatch.delenv(name, raising=False)
     location = StoreLocation.of(f"s3://{minio_bucket}/own", dict(minio_server.storage_options()))
-    right = S3Connection(S3Credentials(minio_server.access_key, minio_server.secret_key))
-    wrong = S3Connection(S3Credentials(minio_server.access_key, "wrong"))
+    right = StoreConnection(S3Credentials(minio_server.access_key, minio_server.secret_key))
+    wrong = StoreConnection(S3Credentials(minio_server.access_key, "wrong"))
     location.open(right).put("a", b"1")
     with pytest.raises(StorageUnavailableError, match="access denied"):
         location.open(wrong).get("a")
@@ -44,7 +45,7 @@ def test_each_connection_uses_its_own_credentials(
 
 
 def test_stores_of_one_bucket_share_their_client() -> None:
-    connection = S3Connection(S3Credentials("key", "secret"))
+    connection = StoreConnection(S3Credentials("key", "secret"))
     options: dict[str, str | bool] = {"endpoint": "http://127.0.0.1:9", "allow_http": True}
     first, second = (
         StoreLocation.of(f"s3://lake/{name}", options).open(connection) for name in "ab"

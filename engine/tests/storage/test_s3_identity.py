@@ -14,7 +14,8 @@ from minio.credentials.providers import AssumeRoleProvider
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.identity import IdentitySource, S3Identity
 from tideline.testing.library_apart import import_from, prepare_library
 from tideline.testing.loopback_server import LoopbackServer
@@ -137,9 +138,9 @@ def test_temporary_keys_carry_their_token(
     credentials = S3Credentials(
         keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys["AWS_SESSION_TOKEN"]
     )
-    assert location.open(S3Connection(credentials)).get("x") == b"1"
+    assert location.open(StoreConnection(credentials)).get("x") == b"1"
     lasting = S3Credentials(minio_server.access_key, minio_server.secret_key)
-    assert location.open(S3Connection(lasting)).get("x") == b"1"
+    assert location.open(StoreConnection(lasting)).get("x") == b"1"
 
 
 @pytest.mark.minio

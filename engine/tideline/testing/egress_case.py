@@ -12,7 +12,8 @@ from tideline.storage.egress.proxy import EgressLimits, EgressProxy
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import RequestLimits
-from tideline.storage.s3.client import Keyless, S3Connection, S3Credentials
+from tideline.storage.remote.connection import Keyless, StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.patience import PATIENCE_S
 from tideline.trust.addresses import AddressRules
 
@@ -47,7 +48,7 @@ def store_at(
     namespace: str = "lake",
     authorities: bytes | None = None,
 ) -> ObjectStore:
-    connection = S3Connection(
+    connection = StoreConnection(
         credentials, limits=LIMITS, egress=proxy.of(namespace), ca_certificates=authorities
     )
     options = {"endpoint": url, "allow_http": str(url.startswith("http:")).lower()}

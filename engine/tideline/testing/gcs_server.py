@@ -7,9 +7,12 @@ generation, and a delete of an object that is not there is answered with 404.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
+import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -29,11 +32,13 @@ _AFTER_ALL = "\U0010ffff"
 
 
 class GcsServer(LoopbackServer):
-    """Serves `buckets` to requests with the bearer token `token`, or to all without one."""
+    """Serves `buckets` to requests with the bearer token `token`, or with one that the service
+    account `account` signed itself, or to all without either. No signature is checked."""
 
-    def __init__(self, *buckets: str, token: str | None = None) -> None:
+    def __init__(self, *buckets: str, token: str | None = None, account: str | None = None) -> None:
         self.buckets = {name: _Bucket() for name in buckets}
         self.token = token
+        self.account = account
         super().__init__(partial(_Handler, self))
 
     def storage_options(self) -> Mapping[str, str]:
@@ -44,9 +49,32 @@ class GcsServer(LoopbackServer):
         """Credentials for it, as clients look for them."""
         return {"GOOGLE_BEARER_TOKEN": self.token} if self.token else {"GOOGLE_SKIP_SIGNATURE": "1"}
 
+    def admits(self, authorization: str) -> bool:
+        """Whether requests with this header are served."""
+        if self.account is not None:
+            return signer_of(authorization) == self.account
+        return self.token is None or authorization == f"Bearer {self.token}"
+
     def uploads_under_way(self) -> int:
         """Uploads in parts that were neither completed nor aborted."""
         return sum(len(bucket.uploads) for bucket in self.buckets.values())
+
+
+def signer_of(authorization: str) -> str:
+    """The service account that signed a token of its own; empty for other headers."""
+    _, _, token = authorization.partition("Bearer ")
+    parts = token.split(".")
+    if len(parts) != 3:
+        return ""
+    claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    return str(claims.get("iss", ""))
+
+
+def service_account_key(account: str) -> str:
+    """A key of a service account, made by openssl."""
+    made = subprocess.run(["openssl", "genrsa", "2048"], check=True, capture_output=True, text=True)
+    key = {"type": "service_account", "client_email": account, "private_key_id": "1"}
+    return json.dumps({**key, "private_key": made.stdout})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
         _, name, *below = unquote(parts.path).split("/", 2)
         key = below[0] if below else ""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        token, bucket = self._served.token, self._served.buckets.get(name)
-        if token is not None and self.headers.get("Authorization") != f"Bearer {token}":
+        bucket = self._served.buckets.get(name)
+        if not self._served.admits(self.headers.get("Authorization", "")):
             self._refuse(401, "AuthenticationRequired")
         elif bucket is None:
             self._refuse(404, "NoSuchBucket")

@@ -21,7 +21,8 @@ from pyiceberg.catalog.rest import DEFAULT_ENDPOINTS, Capability
 
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.hostile_catalog import Answer, Received
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.minio_users import MinioUsers, Right
@@ -55,7 +56,7 @@ class VendingCatalog(ServedCatalog):
     def store(self, location: str) -> ObjectStore:
         place = StoreLocation.of(location, self._minio.storage_options())
         keys = S3Credentials(self._minio.access_key, self._minio.secret_key)
-        return place.open(S3Connection(keys))
+        return place.open(StoreConnection(keys))
 
     def honest(self, request: Received) -> Answer:
         if request.kind == "config":

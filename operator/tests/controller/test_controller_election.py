@@ -12,7 +12,8 @@ from tideline.clock import SystemClock
 from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LAKE_STORES, LEASES, SECRETS, Manifest
@@ -118,7 +119,7 @@ def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
         "spec": {"endpoint": server.endpoint, "credentials": {"secretName": "keys"}},
     }
     case.api.create(LAKE_STORES, store, case.namespace)
-    connection = S3Connection(S3Credentials(server.access_key, server.secret_key))
+    connection = StoreConnection(S3Credentials(server.access_key, server.secret_key))
 
     def open_store(place: Location) -> ObjectStore:
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)

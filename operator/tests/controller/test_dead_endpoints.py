@@ -14,7 +14,8 @@ import pytest
 from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
 from tideline_operator.controller.budgets import Limits
@@ -68,7 +69,7 @@ def declare(case: ControllerCase, name: str, bucket: str, store: str) -> None:
 
 
 def on_minio(case: ControllerCase, server: MinioServer) -> SimulatedCluster:
-    connection = S3Connection(S3Credentials(server.access_key, server.secret_key))
+    connection = StoreConnection(S3Credentials(server.access_key, server.secret_key))
 
     def open_store(place: Location) -> ObjectStore:
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)

@@ -9,7 +9,8 @@ import pytest
 from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.remote.client import RequestLimits
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LeadershipLostError
@@ -169,7 +170,7 @@ def test_requests_of_the_engine_pass_the_gate() -> None:
     writes: list[str] = []
     gate = EndpointGate(endpoints, "lake", "", lambda: writes.append("asked"))
     limits = RequestLimits(0.2, 0.2, 0.2, retries_max=0, retry_timeout_s=0.1)
-    connection = S3Connection(S3Credentials("key", "secret"), limits=limits, gate=gate)
+    connection = StoreConnection(S3Credentials("key", "secret"), limits=limits, gate=gate)
     with DeadEndpoints(2) as dead:
         for url in dead.urls:
             options = {"endpoint": url, "allow_http": "true"}
@@ -208,11 +209,11 @@ def test_a_leader_whose_term_ends_stops_in_the_middle_of_a_deletion(
     uri = f"s3://{minio_server.create_bucket()}/table"
     location = StoreLocation.of(uri, minio_server.storage_options())
     paths = [f"file-{number}" for number in range(10)]
-    plain = location.open(S3Connection(keys))
+    plain = location.open(StoreConnection(keys))
     for path in paths:
         plain.put(path, b"rows")
     with pytest.raises(LeadershipLostError):
-        location.open(S3Connection(keys, gate=gate)).delete_many(paths)
+        location.open(StoreConnection(keys, gate=gate)).delete_many(paths)
     assert sorted(found.path for found in plain.list()) == paths[6:]
 
 
@@ -221,7 +222,7 @@ def test_a_process_that_is_not_the_leader_sends_no_write_to_a_store() -> None:
         raise LeadershipLostError("not the leader")
 
     gate = EndpointGate(Endpoints(FakeClock()), "lake", "", refuse)
-    connection = S3Connection(S3Credentials("key", "secret"), gate=gate)
+    connection = StoreConnection(S3Credentials("key", "secret"), gate=gate)
     options = {"endpoint": "http://127.0.0.1:1", "allow_http": "true"}
     store = StoreLocation.of("s3://bucket/table", options).open(connection)
     for write in (

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tideline.ingest.location import Location
+from tideline.storage.location import StoreLocation
 from tideline_operator.controller.locations import ClaimedPlace, Locations, TableClaim
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.addresses import address_of
@@ -259,6 +260,53 @@ def test_a_server_whose_name_only_looks_like_anothers_is_another_place(
     victim: str, lookalike: str
 ) -> None:
     assert at(victim) != at(lookalike)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (("gs://lake/a", ""), ("gs://lake/a/", "https://storage.googleapis.com/"), True),
+        (("gs://lake/a", ""), ("gs://lake/a", "https://commondatastorage.googleapis.com"), True),
+        (("gs://lake/a", ""), ("gs://lake/a", "https://private.googleapis.com:443"), True),
+        (("gs://lake/a", ""), ("gs://sea/a", ""), False),
+        (("gs://lake/a", ""), ("gs://lake/a", "http://storage.googleapis.com:9000"), False),
+        (("gs://lake/a", ""), ("gs://lake/a", "https://storage.googleapis.com.example.org"), False),
+        (("gs://lake/a", ""), ("gs://lake/a", "https://lake.storage.googleapis.com"), False),
+        (("gs://lake/a", "http://gcs:80"), ("gs://lake/a", "http://gcs.lake.svc"), True),
+        # Google serves its buckets by the protocol of S3 as well, and so may another server.
+        (("gs://lake/a", ""), ("s3://lake/a", "https://storage.googleapis.com"), True),
+        (("gs://lake/a", ""), ("s3://lake/a", ""), False),
+        (("abfss://lake@own.dfs.core.windows.net/a", ""), ("az://lake/a", "own"), True),
+        (("az://lake/a", "own"), ("abfss://lake@own.blob.core.windows.net/a/", ""), True),
+        (("az://lake/a", "own"), ("az://lake/a", "https://own.blob.core.windows.net"), True),
+        (("az://lake/a", "own"), ("az://lake/a", "https://own.dfs.core.windows.net:443"), True),
+        (("az://lake/a", "own"), ("az://lake/a", "other"), False),
+        (("az://lake/a", "own"), ("az://sea/a", "own"), False),
+        (("az://lake/a", "own"), ("az://lake/a", "http://own.blob.core.windows.net:900"), False),
+        (("az://lake/a", "own"), ("az://lake/a", "https://own.blob.core.windows.net.a.org"), False),
+        # Elsewhere the path of the server has the account, whatever a location calls it.
+        (("az://lake/a", "http://azurite:1/own"), ("az://lake/a", "http://azurite:1/own/"), True),
+        (("az://lake/a", "http://azurite:1/own"), ("az://lake/a", "http://azurite:1/sea"), False),
+        (("az://lake/a", "http://azurite:1/own"),
+         ("abfss://lake@sea.dfs.core.windows.net/a", "http://azurite:1/own"), True),
+    ],
+)  # fmt: skip
+def test_places_on_google_and_azure_have_one_address_however_they_are_spelled(
+    one: tuple[str, str], other: tuple[str, str], is_same: bool
+) -> None:
+    assert (in_cloud(*one) == in_cloud(*other)) == is_same
+
+
+def in_cloud(uri: str, server: str) -> str:
+    """The address of a place; `server` is an endpoint, or an account of Azure."""
+    options = {"allow_http": "true"} if server.startswith("http:") else {}
+    if uri.startswith("az:"):
+        options["azure_account"] = "own" if "/" in server else server
+    if "/" in server:
+        names = {"gs": "gcs_endpoint", "s3": "endpoint"}
+        options[names.get(uri.partition(":")[0], "azure_endpoint")] = server
+    place = StoreLocation.of(uri, options)
+    return address_of(Location(place.uri, place.options), "lake")
 
 
 def at(endpoint: str) -> str:

@@ -23,13 +23,9 @@ from tideline.testing.patience import PATIENCE_S
 from tideline.testing.spy_server import SpyServer, answer
 from tideline.trust.addresses import AddressRules
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
-from tideline_operator.controller.connections import (
-    FRESH_S,
-    Connections,
-    SecretProblemError,
-    StoreAccess,
-)
+from tideline_operator.controller.connections import FRESH_S, Connections, StoreAccess
 from tideline_operator.controller.endpoints import UNANSWERED_MAX, Endpoints
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_store import (
     LakeStoreSpec,

@@ -14,9 +14,10 @@ from tideline.errors import StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, role_arn, trusting
-from tideline_operator.controller.connections import Connections, SecretProblemError, StoreAccess
+from tideline_operator.controller.connections import Connections, StoreAccess
 from tideline_operator.controller.endpoints import Endpoints
 from tideline_operator.controller.namespace_access import NamespaceAccess
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.kube import ApiRefusedError
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
 from tideline_operator.testing.api_server import OPERATOR, ApiServer

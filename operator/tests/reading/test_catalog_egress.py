@@ -11,7 +11,8 @@ from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.location import Location
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.remote.client import RequestLimits
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.hostile_catalog import HostileCatalog, configuring_table
 from tideline.trust.addresses import AddressRules
 from tideline.trust.sql_address import resource_sql_address
@@ -163,7 +164,7 @@ def test_vended_credentials_go_where_addresses_are_checked(
     }
     limits = RequestLimits(2.0, 2.0, 2.0, retries_max=1, retry_timeout_s=1.0)
     way = proxy.of("lake")
-    own = S3Connection(S3Credentials("OWN", "the-own-secret"), limits=limits, egress=way)
+    own = StoreConnection(S3Credentials("OWN", "the-own-secret"), limits=limits, egress=way)
     access = Access(own, egress=way, catalog_server="catalog x")
     with HostileCatalog("s3://bucket/orders") as catalog:
         host = "rest.example"

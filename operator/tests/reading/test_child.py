@@ -11,8 +11,9 @@ import pytest
 
 from tideline.clock import SystemClock
 from tideline.errors import StorageUnavailableError, TidelineError
+from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.identity import IdentityError
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.decide.observed import Observed
@@ -28,7 +29,7 @@ from tideline_operator.testing.table_states import EMPTY, resolved
 
 SERVER = "http://one"
 TABLE = resolved()
-KEYS = StoreKeys(access_key_id="key", secret_access_key="secret")
+KEYS = StoreKeys("s3", S3Credentials("key", "secret"))
 Look = Callable[[Access], None]
 
 
@@ -178,7 +179,7 @@ def test_a_token_is_asked_for_whenever_credentials_are_fetched(begin: Begin) -> 
         with pytest.raises(IdentityError, match="no token"):
             identity.token()
 
-    talk = begin(look, StoreKeys(sts_url="http://sts", role_arn="arn:role"))
+    talk = begin(look, StoreKeys("s3", sts_url="http://sts", role_arn="arn:role"))
     for answer in (b'[true,"abc"]', b'[false,"no token"]'):
         assert talk.channel.receive(1000)[0] is FrameKind.TOKEN
         talk.channel.send(FrameKind.ANSWER, answer)
@@ -211,7 +212,7 @@ def test_calls_at_the_same_time_have_connections_of_their_own_which_are_kept() -
         assert second.gate.refusal(SERVER, writes=False) == "the call has ended"
     with pool.connection(KEYS, Gate(), no_token) as again:
         assert again in (first, second)
-    rotated = StoreKeys(access_key_id="key", secret_access_key="rotated")
+    rotated = StoreKeys("s3", S3Credentials("key", "rotated"))
     with pool.connection(rotated, Gate(), no_token) as other:
         assert other not in (first, second)
         assert isinstance(other.credentials, S3Credentials)
@@ -219,13 +220,9 @@ def test_calls_at_the_same_time_have_connections_of_their_own_which_are_kept() -
 
 
 def test_keys_are_those_of_the_connection_and_are_not_shown() -> None:
-    connection = S3Connection(S3Credentials("key", "hunter2", "token"), ca_certificates=b"PEM")
+    connection = StoreConnection(S3Credentials("key", "hunter2", "token"), ca_certificates=b"PEM")
     keys = StoreKeys.of(connection)
-    assert (keys.access_key_id, keys.secret_access_key, keys.session_token) == (
-        "key",
-        "hunter2",
-        "token",
-    )
+    assert keys.keys == connection.credentials
     assert (keys.authorities, keys.limits) == ("PEM", connection.limits)
     handed = Handed(Observe(TABLE, EMPTY, frozenset()), HandedAccess(keys), ())
     assert "hunter2" not in repr(keys) + repr(handed) + repr(handed.access)

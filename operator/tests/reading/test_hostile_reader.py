@@ -16,7 +16,8 @@ import pytest
 
 from tideline.ingest.location import Location
 from tideline.secret_values import note_secrets
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import LeadershipLostError
@@ -117,7 +118,7 @@ HOSTILE: dict[str, Behaviour] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whatever_it_sends_the_table_is_set_aside_in_time(name: str, tmp_path: Path) -> None:
-    access = Access(S3Connection(S3Credentials("key", "secret"), gate=Gate()))
+    access = Access(StoreConnection(S3Credentials("key", "secret"), gate=Gate()))
     with reader(tmp_path, HOSTILE[name]) as (processes, hostile):
         started_s = time.monotonic()
         first = processes.observe(access, TABLE, EMPTY)
@@ -168,7 +169,7 @@ def test_questions_are_answered_by_the_thread_that_waits(tmp_path: Path) -> None
         channel.send(FrameKind.RESULT, to_bytes(Observed, Observed()))
 
     access = Access(
-        S3Connection(S3Credentials("key", "secret"), gate=gate),
+        StoreConnection(S3Credentials("key", "secret"), gate=gate),
         may_write=lambda: threads.add(threading.get_ident()),
     )
     with reader(tmp_path, ask) as (processes, hostile):
@@ -184,7 +185,7 @@ def test_a_leader_that_may_not_write_any_more_ends_the_call(tmp_path: Path) -> N
     def ask(channel: Channel, _: socket.socket) -> None:
         hostile.ask(channel, FrameKind.REFUSAL, b'["store","http://one",true]')
 
-    access = Access(S3Connection(S3Credentials("key", "secret"), gate=gate))
+    access = Access(StoreConnection(S3Credentials("key", "secret"), gate=gate))
     with reader(tmp_path, ask) as (processes, hostile):
         with pytest.raises(LeadershipLostError):
             processes.remove(access, TABLE, Removal("uid", None))
@@ -236,7 +237,7 @@ def test_it_gets_a_few_tokens_a_call(tmp_path: Path) -> None:
 
     identity = WebIdentity("https://sts", "arn:aws:iam::1:role/lake", read_token)
     with reader(tmp_path, ask) as (processes, hostile):
-        observed = processes.observe(Access(S3Connection(identity)), TABLE, EMPTY)
+        observed = processes.observe(Access(StoreConnection(identity)), TABLE, EMPTY)
         assert observed.problem is not None
         assert observed.problem.reason == "ReadingFailed"
         assert len(given) == 2 * 16

@@ -29,7 +29,8 @@ from tideline.ingest.location import Location
 from tideline.ingest.sources.files.listing import FileListing
 from tideline.storage.location import StoreLocation
 from tideline.storage.remote.client import RequestLimits
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.api_objects import LeadershipLostError
 from tideline_operator.observe.table_identity import identity_of
@@ -112,7 +113,7 @@ def dripping(store: DrippingStore, name: str, namespace: str = "lake") -> Resolv
 
 
 def with_keys() -> Access:
-    return Access(S3Connection(S3Credentials("key", SECRET), limits=LIMITS))
+    return Access(StoreConnection(S3Credentials("key", SECRET), limits=LIMITS))
 
 
 def reading_pids(reader: ReaderProcesses) -> list[int]:
@@ -349,7 +350,7 @@ def test_a_store_that_is_left_alone_gets_no_request() -> None:
             asked.append((server, problem))
 
     asked: list[tuple[str, object]] = []
-    connection = S3Connection(S3Credentials("key", SECRET), limits=LIMITS, gate=Closed())
+    connection = StoreConnection(S3Credentials("key", SECRET), limits=LIMITS, gate=Closed())
     with DrippingStore() as store, processes() as reader:
         table = dripping(store, "slow")
         problem = reader.observe(Access(connection), table, EMPTY).problem

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.secret_variables import SecretVariables
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.resources.iceberg import CatalogConnection
 
 _PREFIX = "PYICEBERG_CATALOG__"

@@ -1,9 +1,9 @@
-"""S3 connections of LakeStores: their Secrets, read by name and cached for a short time.
+"""Connections of LakeStores: their Secrets, read by name and cached for a short time.
 
 The operator has no identity of its own at stores. A LakeStore without credentials is read as
-anybody may read it, except in namespaces for which the chart opens the operator's own identity.
-Credentials are used at the endpoints and regions of the LakeStores that name them, and requests go
-by way of the egress proxy, which checks the addresses of endpoints.
+anybody may read it, except those on S3 in namespaces for which the chart opens the operator's own
+identity. Credentials are used at the endpoints, regions and accounts of the LakeStores that name
+them, and requests go by way of the egress proxy, which checks the addresses of endpoints.
 
 The operator may get Secrets but not watch them, so it keeps what it read for `FRESH_S`. A Secret
 that did not change keeps its connection, and with it the open clients. One that was deleted, or
@@ -15,26 +15,19 @@ token of their service account whenever credentials are fetched.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
-from tideline.secret_values import note_secrets
+from tideline.storage.azure.store import AzureEndpoint
 from tideline.storage.egress.proxy import EgressProxy
-from tideline.storage.location import StoreLocation
-from tideline.storage.remote.client import RequestLimits
+from tideline.storage.gcs.store import GcsEndpoint
+from tideline.storage.remote.client import Endpoint, RequestLimits
+from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
 from tideline.storage.remote.identity import IdentityError
-from tideline.storage.s3.client import (
-    Audience,
-    Keyless,
-    S3Connection,
-    S3Credentials,
-    S3Endpoint,
-)
+from tideline.storage.s3.client import S3Endpoint
+from tideline.storage.s3.kind import S3
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline_operator.api_objects import (
     SECRETS,
@@ -43,14 +36,17 @@ from tideline_operator.api_objects import (
     Manifest,
 )
 from tideline_operator.controller.endpoints import EndpointGate, Endpoints, access_of
+from tideline_operator.controller.store_secrets import (
+    SecretProblemError,
+    secret_value,
+    store_credentials,
+)
 from tideline_operator.kube import KubeApi
 from tideline_operator.resources.lake_store import LakeStoreSpec, StoreWebIdentity
 from tideline_operator.resources.resolving import store_options
 
 FRESH_S = 20.0
 CONNECTIONS_PER_NAMESPACE_MAX = 256
-CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
 CA_KEY = "ca.crt"
 TOKEN_S = 3_600
 LIMITS = RequestLimits(
@@ -69,19 +65,10 @@ _ANONYMOUS_ADVICE = (
     "the operator has no identity for this store: name credentials or webIdentity in the "
     "LakeStore, or add the namespace to ambientIdentity.namespaces of the chart"
 )
+_NO_SECRET_ADVICE = "the operator has no identity for this store: name credentials in the LakeStore"
 
 STORE_WRITE_S = LIMITS.connect_timeout_s + LIMITS.read_timeout_s + LIMITS.retry_timeout_s
 """The longest that a small request takes, with its retries."""
-
-
-class SecretProblemError(TidelineError):
-    """A Secret that a LakeStore names is missing or lacks a key; `reason` is one word."""
-
-    exit_code = 2
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +76,7 @@ class _Names:
     """What makes a connection: Secrets, or an identity at the STS of a region, for services."""
 
     namespace: str
+    scheme: str
     credentials: str | None
     authorities: str | None
     identity: StoreWebIdentity | None
@@ -100,7 +88,7 @@ class _Names:
 class _Known:
     """A connection, the versions of its Secrets, and when they were last looked at."""
 
-    connection: S3Connection | None
+    connection: StoreConnection | None
     versions: tuple[str, ...]
     problem: SecretProblemError | None
     read_s: float
@@ -139,7 +127,7 @@ class Connections:
 
     def connect(
         self, namespace: str, stores: Iterable[LakeStoreSpec], *, may_be_old: bool = False
-    ) -> S3Connection:
+    ) -> StoreConnection:
         """The connection that the stores of one table share.
 
         `may_be_old` uses the last known one when its Secret was deleted. Raises SecretProblemError,
@@ -168,6 +156,10 @@ class Connections:
         }
         authorities = {None if store.tls is None else store.tls.ca_secret_name for store in stores}
         identities = {store.web_identity for store in stores}
+        schemes = {store.scheme for store in stores or (LakeStoreSpec(),)}
+        if len(schemes) > 1:
+            message = "the LakeStores of a table and its ingests must be of one kind of store"
+            raise SecretProblemError("StoresDiffer", message)
         if max(len(credentials), len(authorities), len(identities)) > 1:
             raise SecretProblemError(
                 "StoresDiffer",
@@ -176,6 +168,7 @@ class Connections:
             )
         return _Names(
             namespace,
+            next(iter(schemes)),
             next(iter(credentials), None),
             next(iter(authorities), None),
             next(iter(identities), None),
@@ -193,7 +186,7 @@ class Connections:
             found = tuple(str(item["metadata"].get("resourceVersion")) for item in secrets.values())
             if names.credentials is not None:
                 # Noted again: what was noted least recently is forgotten.
-                _credentials(secrets[names.credentials])
+                store_credentials(secrets[names.credentials], names.scheme)
             if connection is None or found != versions:
                 connection, versions = self._connection(names, secrets, access), found
         except SecretProblemError as error:
@@ -235,18 +228,21 @@ class Connections:
             found[name] = secret
         return found
 
-    def _connection(self, names: _Names, secrets: dict[str, Manifest], access: str) -> S3Connection:
+    def _connection(
+        self, names: _Names, secrets: dict[str, Manifest], access: str
+    ) -> StoreConnection:
         namespace = names.namespace
-        is_ambient = namespace in self._access.ambient_namespaces
-        credentials: S3Credentials | WebIdentity | Keyless
+        # Tokens of Google and Azure could be used by the server that a tenant names.
+        is_ambient = names.scheme == S3.scheme and namespace in self._access.ambient_namespaces
+        credentials: SecretKeys | WebIdentity | Keyless
         credentials = Keyless.AMBIENT if is_ambient else Keyless.ANONYMOUS
         proxy = self._access.egress
         egress = None if proxy is None else proxy.of(namespace)
         authorities = None
         if names.credentials is not None:
-            credentials = _credentials(secrets[names.credentials])
+            credentials = store_credentials(secrets[names.credentials], names.scheme)
         if names.authorities is not None:
-            authorities = _value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
+            authorities = secret_value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
         identity = names.identity
         if identity is not None:
             credentials = WebIdentity(
@@ -256,14 +252,16 @@ class Connections:
                 authorities=authorities,
                 egress=egress,
             )
-        return S3Connection(
+        advice = _ANONYMOUS_ADVICE if names.scheme == S3.scheme else _NO_SECRET_ADVICE
+        return StoreConnection(
             credentials,
+            scheme=names.scheme,
             audience=names.audience,
             ca_certificates=authorities,
             limits=LIMITS,
             gate=EndpointGate(self._endpoints, namespace, access, self._before_write),
             egress=egress,
-            denied_advice=_ANONYMOUS_ADVICE if credentials is Keyless.ANONYMOUS else None,
+            denied_advice=advice if credentials is Keyless.ANONYMOUS else None,
         )
 
     def _token(self, namespace: str, audience: str) -> str:
@@ -276,35 +274,10 @@ class Connections:
             ) from None
 
 
-def _endpoint(store: LakeStoreSpec) -> S3Endpoint:
-    options = dict(StoreLocation.of("s3://any", store_options(store, ca_bundle=None)).options)
+def _endpoint(store: LakeStoreSpec) -> Endpoint:
+    options = store_options(store, ca_bundle=None)
+    if store.gcs is not None:
+        return GcsEndpoint(options.get("gcs_endpoint"))
+    if store.azure is not None:
+        return AzureEndpoint(store.azure.account or "", url=options.get("azure_endpoint"))
     return S3Endpoint(options.get("endpoint"), store.region)
-
-
-def _credentials(secret: Manifest) -> S3Credentials:
-    field = "spec.credentials.secretName"
-    access_key_id, secret_access_key = (
-        _value(secret, key, field).decode() for key in CREDENTIAL_KEYS
-    )
-    token = None
-    if (secret.get("data") or {}).get(SESSION_TOKEN_KEY):
-        token = _value(secret, SESSION_TOKEN_KEY, field).decode()
-    note_secrets([secret_access_key, token])
-    return S3Credentials(access_key_id, secret_access_key, token)
-
-
-def _value(secret: Manifest, key: str, field: str) -> bytes:
-    name = secret["metadata"]["name"]
-    text = (secret.get("data") or {}).get(key)
-    try:
-        value = base64.b64decode(text or "", validate=True)
-        value.decode()
-    except (binascii.Error, ValueError):
-        value = b""
-    if not value.strip():
-        raise SecretProblemError(
-            "SecretIncomplete",
-            f"LakeStore: {field}: Secret {name!r} has no usable value under the key {key}",
-        )
-    # The final newline of the file that the value was made from is never part of a key.
-    return value.strip()

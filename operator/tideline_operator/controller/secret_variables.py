@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from tideline.clock import Clock
 from tideline.secret_values import note_environment
 from tideline_operator.api_objects import SECRETS, ApiRefusedError
-from tideline_operator.controller.connections import FRESH_S, SecretProblemError
+from tideline_operator.controller.connections import FRESH_S
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.kube import KubeApi
 
 

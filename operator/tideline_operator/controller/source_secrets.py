@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.secret_variables import SecretVariables
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.resources.lake_table import LakeTableSpec
 
 _FIELD = "spec.ingest: source.credentials.secretName"

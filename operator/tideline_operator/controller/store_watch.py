@@ -33,12 +33,12 @@ from tideline.ingest.location import Location
 from tideline.storage.kinds import is_remote
 from tideline.storage.store_kind import bucket_and_prefix
 from tideline_operator.api_objects import LAKE_STORES, ApiRefusedError, Manifest
-from tideline_operator.controller.connections import SecretProblemError
 from tideline_operator.controller.controller_metrics import ControllerMetrics
 from tideline_operator.controller.endpoints import probing
 from tideline_operator.controller.event_recorder import EventRecorder, TableEvent
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.status_writer import status_content, status_manifest
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.controller.turn_failures import FAILED, write_failure
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import Problem

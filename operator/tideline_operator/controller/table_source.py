@@ -18,7 +18,7 @@ from tideline.storage.kinds import is_remote
 from tideline_operator.api_objects import LAKE_SOURCES, Manifest
 from tideline_operator.controller.catalog_secrets import CatalogSecrets
 from tideline_operator.controller.claims import Claims, taken_message
-from tideline_operator.controller.connections import LIMITS, Connections, SecretProblemError
+from tideline_operator.controller.connections import LIMITS, Connections
 from tideline_operator.controller.endpoints import (
     EndpointGate,
     Endpoints,
@@ -31,6 +31,7 @@ from tideline_operator.controller.namespace_access import NOT_OPEN, NamespaceAcc
 from tideline_operator.controller.object_cache import ObjectCache, key_of
 from tideline_operator.controller.owned_tables import owner_of
 from tideline_operator.controller.source_secrets import SourceSecrets
+from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
 from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH

@@ -22,14 +22,52 @@ _AWS_S3 = re.compile(
 )
 """S3 itself. Other hosts of this domain are machines, load balancers and pages of AWS's customers,
 and a host that begins with a bucket's name answers for that bucket only."""
+_GOOGLE = "storage.googleapis.com"
+_GOOGLES = re.compile(
+    r"(?:storage|commondatastorage|private|restricted|storage\.[a-z0-9-]+\.rep"
+    r"|storage-[a-z0-9-]+\.p)\.googleapis\.com"
+)
+"""Google Cloud Storage itself; a host that begins with a bucket's name answers for that alone."""
+_AZURE = re.compile(
+    r"([a-z0-9]{3,24})(?:-secondary)?(?:\.privatelink)?\.(?:blob|dfs)"
+    r"\.(core\.(?:windows\.net|usgovcloudapi\.net|chinacloudapi\.cn))"
+)
+"""An account of Azure."""
 _CLUSTER_DOMAINS = ("", "cluster.local")
 
 
 def address_of(place: Location, namespace: str = "") -> str:
     """Server and path. A host of one label is a Service of `namespace`, where the pods run."""
-    endpoint = dict(place.options).get("endpoint", "")
-    server = server_of(endpoint, namespace) if place.uri.startswith("s3://") else ""
-    return f"{server}|{place.uri.rstrip('/')}"
+    options, uri = dict(place.options), place.uri.rstrip("/")
+    scheme, _, rest = uri.partition("://")
+    if scheme == "s3":
+        return f"{server_of(options.get('endpoint', ''), namespace)}|{uri}"
+    if scheme == "gs":
+        # Google serves buckets by the protocol of S3 as well.
+        endpoint = options.get("gcs_endpoint") or f"https://{_GOOGLE}"
+        return f"{server_of(endpoint, namespace)}|s3://{rest}"
+    if scheme == "abfss":
+        authority, _, path = rest.partition("/")
+        container, _, host = authority.partition("@")
+        server = _azure_server(options.get("azure_endpoint", ""), host, namespace)
+        return f"{server}|abfss://{container}/{path}".rstrip("/")
+    return f"|{uri}"
+
+
+def _azure_server(endpoint: str, host: str, namespace: str) -> str:
+    """The account at Azure, by whatever name of its; else the server, with the account in its path
+    where it has one: which account a location names makes no difference to such a server."""
+    if endpoint:
+        try:
+            parts = urlsplit(endpoint)
+            host, port, path = parts.hostname or "", parts.port, parts.path.strip("/")
+        except ValueError:
+            return endpoint
+        port = port or _DEFAULT_PORTS.get(parts.scheme, 0)
+        if port not in _DEFAULT_PORTS.values() or not _AZURE.fullmatch(host.rstrip(".")):
+            return f"{server_of(endpoint, namespace)}/{path}"
+    found = _AZURE.fullmatch(host.rstrip("."))
+    return f"{found[1]}.{found[2]}" if found else host
 
 
 def server_of(endpoint: str, namespace: str = "") -> str:
@@ -45,6 +83,8 @@ def server_of(endpoint: str, namespace: str = "") -> str:
     aws = _AWS_S3.fullmatch(host)
     if aws is not None and port in _DEFAULT_PORTS.values():
         return _AWS + (aws[1] or "")
+    if port in _DEFAULT_PORTS.values() and _GOOGLES.fullmatch(host):
+        return _GOOGLE
     return f"{_service(host, namespace)}:{port}"
 
 

@@ -31,6 +31,7 @@ from tideline_operator.resources.lake_table import PodResources
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text
 from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.secret_keys import SECRET_KEYS
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "tideline-operator"
@@ -41,8 +42,7 @@ TERMINATION_LOG = "/dev/termination-log"
 ENGINE_UID = 185
 CONFIG_MAP_BYTES_MAX = 1_000_000
 """A little less than the limit of Kubernetes."""
-_SECRET_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-_SESSION_TOKEN_KEY = "AWS_SESSION_TOKEN"
+_CREDENTIALS_FOLDER = "/etc/tideline/credentials"
 _TOKEN_FOLDER = "/var/run/secrets/tideline.dev/identity"
 _TOKEN_FILE = "token"
 _TOKEN_S = 3_600
@@ -79,13 +79,14 @@ class LaunchSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoreSecrets:
-    """Secrets the pods of a table read: the one with credentials, the one with authorities; or the
-    identity they have at the STS of a region."""
+    """Secrets the pods of a table read: the one with credentials of a store of that `scheme`, the
+    one with authorities; or the identity they have at the STS of a region."""
 
     credentials: str | None
     authorities: str | None
     identity: StoreWebIdentity | None = None
     region: str = ""
+    scheme: str = "s3"
 
 
 def one_pod_job(metadata: Manifest, template: Manifest, settings: LaunchSettings) -> Manifest:
@@ -247,8 +248,21 @@ def required_parts(labels: Mapping[str, str], secrets: StoreSecrets) -> Manifest
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}]
     volumes: list[Manifest] = []
     if secrets.credentials is not None:
-        variables += [_from_secret(key, secrets.credentials) for key in _SECRET_KEYS]
-        variables.append(_from_secret(_SESSION_TOKEN_KEY, secrets.credentials, optional=True))
+        keys = SECRET_KEYS[secrets.scheme]
+        variables += [_from_secret(key, secrets.credentials) for key in keys.required]
+        variables += [
+            _from_secret(key, secrets.credentials, optional=True) for key in keys.optional
+        ]
+        variables += [
+            {"name": name, "value": f"{_CREDENTIALS_FOLDER}/{key}"} for key, name in keys.files
+        ]
+        if keys.files:
+            mounts.append(
+                {"name": "credentials", "mountPath": _CREDENTIALS_FOLDER, "readOnly": True}
+            )
+            items = [{"key": key, "path": key} for key, _ in keys.files]
+            source = {"secretName": secrets.credentials, "items": items}
+            volumes.append({"name": "credentials", "secret": source})
     if secrets.identity is not None:
         variables += _identity_variables(secrets.identity, secrets.region)
         mounts.append({"name": "identity", "mountPath": _TOKEN_FOLDER, "readOnly": True})
@@ -317,13 +331,19 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
     credentials: dict[str | None, str] = {}
     authorities: dict[str, str] = {}
     identities: dict[StoreWebIdentity | None, str] = {}
-    region = ""
+    region, schemes = "", {"s3": ""} if not table.stores else {}
     for name, store in table.stores.items():
+        schemes.setdefault(store.scheme, name)
         identities.setdefault(store.web_identity, name)
         region = region or store.region
         credentials.setdefault(store.credentials.secret_name if store.credentials else None, name)
         if store.tls is not None:
             authorities.setdefault(store.tls.ca_secret_name, name)
+    if len(schemes) > 1:
+        raise ConfigError(
+            f"spec.ingest: the LakeStores {', '.join(sorted(schemes.values()))} are of different "
+            "kinds; those of one table must be of one"
+        )
     for given, found in (
         ("webIdentity", identities),
         ("credentials", credentials),
@@ -341,4 +361,5 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
         next(iter(authorities), None),
         next(iter(identities), None),
         region,
+        next(iter(schemes)),
     )

@@ -4,7 +4,7 @@
 a process of its own: keys, certificates, time limits. What is no value stays behind the connection
 (child.py): the gates of endpoints, the leader's right to write, tokens of a service account.
 
-`ConnectionPool.connection` is the one place where a reading process makes an S3Connection.
+`ConnectionPool.connection` is the one place where a reading process makes a StoreConnection.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from dataclasses import dataclass, field, replace
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared, Reach
+from tideline.storage.azure.keys import AzureKeys
 from tideline.storage.egress.route import Egress
+from tideline.storage.gcs.identity import GoogleKey
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import RequestLimits
+from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
 from tideline.storage.request_gate import RequestGate
-from tideline.storage.s3.client import Audience, Keyless, S3Connection, S3Credentials
+from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
@@ -53,7 +56,7 @@ class Access:
     write any more. `egress` is the way to the catalog, and to those servers.
     """
 
-    connection: S3Connection | None = None
+    connection: StoreConnection | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
     catalog_gate: RequestGate | None = None
     catalog_server: str = ""
@@ -83,7 +86,7 @@ class Access:
         location = StoreLocation.of(place.uri, options)
         if location.kind.is_remote:
             if self.connection is None:
-                raise ConfigError("the table names no place on S3", path=location.uri)
+                raise ConfigError("the table names no place in a store", path=location.uri)
             return location.open(self.connection)
         if not self.allows_local:
             message = "the operator reads no folders of its own machine: use an object store"
@@ -144,13 +147,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreKeys:
-    """What an S3 connection is made of: keys, or a role at an STS whose tokens are asked for, or
-    an identity that needs no key; how it leaves the pod, and what it is meant for."""
+    """What a connection is made of: keys of its kind of store, or a role at an STS whose tokens are
+    asked for, or an identity that needs no key; how it leaves the pod, and what it is meant for."""
 
-    keyless: Keyless | None = None
-    access_key_id: str | None = None
-    secret_access_key: str | None = None
-    session_token: str | None = None
+    scheme: str
+    keys: S3Credentials | GoogleKey | AzureKeys | Keyless | None = None
     sts_url: str | None = None
     role_arn: str | None = None
     authorities: str | None = None
@@ -160,10 +161,11 @@ class StoreKeys:
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     @classmethod
-    def of(cls, connection: S3Connection) -> StoreKeys:
+    def of(cls, connection: StoreConnection) -> StoreKeys:
         """Those of a connection."""
         certificates = connection.ca_certificates
         others = cls(
+            connection.scheme,
             authorities=None if certificates is None else certificates.decode(),
             audience=connection.audience,
             egress=connection.egress,
@@ -171,34 +173,23 @@ class StoreKeys:
             limits=connection.limits,
         )
         match connection.credentials:
-            case S3Credentials() as keys:
-                return replace(
-                    others,
-                    access_key_id=keys.access_key_id,
-                    secret_access_key=keys.secret_access_key,
-                    session_token=keys.session_token,
-                )
+            case (S3Credentials() | GoogleKey() | AzureKeys() | Keyless()) as keys:
+                return replace(others, keys=keys)
             case WebIdentity() as identity:
                 return replace(others, sts_url=identity.sts_url, role_arn=identity.role_arn)
-            case Keyless() as keyless:
-                return replace(others, keyless=keyless)
         raise TypeError("credentials that a catalog vends are not handed over")
 
-    def credentials(self, read_token: Callable[[], str]) -> S3Credentials | WebIdentity | Keyless:
+    def credentials(self, read_token: Callable[[], str]) -> SecretKeys | Keyless | WebIdentity:
         """The credentials of the connection; `read_token` gives the service account's token."""
-        if self.keyless is not None:
-            return self.keyless
-        if self.sts_url is not None and self.role_arn is not None:
-            authorities = None if self.authorities is None else self.authorities.encode()
-            return WebIdentity(
-                self.sts_url,
-                self.role_arn,
-                read_token,
-                authorities=authorities,
-                egress=self.egress,
-            )
-        return S3Credentials(
-            self.access_key_id or "", self.secret_access_key or "", self.session_token
+        if self.keys is not None:
+            return self.keys
+        authorities = None if self.authorities is None else self.authorities.encode()
+        return WebIdentity(
+            self.sts_url or "",
+            self.role_arn or "",
+            read_token,
+            authorities=authorities,
+            egress=self.egress,
         )
 
 
@@ -258,12 +249,12 @@ class ConnectionPool:
     def __init__(self, keys_max: int = 32) -> None:
         self._keys_max = keys_max
         self._lock = threading.Lock()
-        self._idle: dict[StoreKeys, list[tuple[S3Connection, CallGate]]] = {}
+        self._idle: dict[StoreKeys, list[tuple[StoreConnection, CallGate]]] = {}
 
     @contextmanager
     def connection(
         self, keys: StoreKeys, of_call: RequestGate, read_token: Callable[[], str]
-    ) -> Iterator[S3Connection]:
+    ) -> Iterator[StoreConnection]:
         """A connection of these keys, for the time of one call."""
         with self._lock:
             idle = self._idle.get(keys) or []
@@ -280,10 +271,11 @@ class ConnectionPool:
                     del self._idle[next(iter(self._idle))]
 
 
-def _connect(keys: StoreKeys) -> tuple[S3Connection, CallGate]:
+def _connect(keys: StoreKeys) -> tuple[StoreConnection, CallGate]:
     gate = CallGate()
-    connection = S3Connection(
+    connection = StoreConnection(
         keys.credentials(gate.token),
+        scheme=keys.scheme,
         audience=keys.audience,
         ca_certificates=None if keys.authorities is None else keys.authorities.encode(),
         limits=keys.limits,

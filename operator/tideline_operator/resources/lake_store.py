@@ -29,6 +29,7 @@ _S3_ALONE: Mapping[str, Any] = {
 }
 """With what each of them is where it is left out: the API server fills defaults in."""
 _IS_S3S = "is of stores on S3 alone: leave it out beside gcs and azure"
+_OF_AN_ACCOUNT = "is required beside credentials, which are used at this account alone"
 _ONE_KIND = "choose one of gcs and azure"
 _ENDPOINT: Mapping[str, Any] = {
     "pattern": r"https?://[^\s/?#]+/?",
@@ -42,8 +43,12 @@ class StoreCredentials:
     """Where the credentials are."""
 
     secret_name: str = described(
-        f"Secret in the same namespace with the keys {_SECRET_KEYS}, and AWS_SESSION_TOKEN if they "
-        "are temporary. `tideline run` reads the environment variables of those names instead.",
+        f"Secret in the same namespace. For S3 it has the keys {_SECRET_KEYS}, and "
+        "AWS_SESSION_TOKEN if they are temporary; for Google GOOGLE_SERVICE_ACCOUNT_KEY, the key "
+        "of a service account as JSON; for Azure the first of AZURE_STORAGE_ACCOUNT_KEY, "
+        "AZURE_STORAGE_SAS_TOKEN, and AZURE_TENANT_ID with AZURE_CLIENT_ID and "
+        "AZURE_CLIENT_SECRET. `tideline run` reads the environment variables of those names "
+        "instead.",
         length_max=253,
     )
 
@@ -96,7 +101,8 @@ class StoreAzure:
     """A store on Azure Blob Storage."""
 
     account: str | None = described(
-        "Account of Azure, which locations like az://container/path do not name.",
+        "Account of Azure, which locations like az://container/path do not name. Required beside "
+        "credentials, which are used at this account alone.",
         default=None,
         pattern=r"[a-z0-9]{3,24}",
         pattern_meaning="3 to 24 lower-case letters and digits",
@@ -174,6 +180,11 @@ class LakeStoreSpec:
 
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule("!has(self.gcs) || !has(self.azure)", _ONE_KIND, field="azure"),
+        CelRule(
+            "!has(self.azure) || has(self.azure.account) || !has(self.credentials)",
+            _OF_AN_ACCOUNT,
+            field="azure.account",
+        ),
         *(_s3_alone(name, default) for name, default in _S3_ALONE.items()),
         CelRule(
             "!has(self.webIdentity) || !has(self.credentials)",
@@ -199,6 +210,8 @@ class LakeStoreSpec:
         starts."""
         if self.gcs is not None and self.azure is not None:
             yield "azure", _ONE_KIND
+        if self.azure is not None and self.azure.account is None and self.credentials is not None:
+            yield "azure.account", _OF_AN_ACCOUNT
         if self.gcs is not None or self.azure is not None:
             for name, default in _S3_ALONE.items():
                 if getattr(self, name) != default:

@@ -133,6 +133,10 @@ class _Resolver:
                     f"{text!r} is in {_STORES[kind.scheme][0]}, LakeStore {store_ref!r} is a store "
                     f"in {_STORES[store.scheme][0]}: {_STORES[kind.scheme][1]}"
                 )
+            if self.folder is None and not self._names_account(text, store):
+                raise ConfigError(
+                    f"{text!r} names no account: give LakeStore {store_ref!r} spec.azure.account"
+                )
             place = _place(text, self._options(store))
             own = place.uri.partition("@")[2].partition(".")[0]
             if store.azure is not None and store.azure.account not in (None, own):
@@ -164,12 +168,12 @@ class _Resolver:
                 f"there is no LakeStore {store_ref!r} in namespace {namespace}; "
                 f"existing ones: {known or 'none'}"
             )
-        if self.folder is None and store.scheme != S3.scheme:
-            raise ConfigError(
-                f"LakeStore {store_ref!r} is in {_STORES[store.scheme][0]}, which the operator "
-                "does not reach yet: use `tideline run`"
-            )
         return store
+
+    def _names_account(self, text: str, store: LakeStoreSpec) -> bool:
+        """Whether nothing of a location is left to the environment, which is the operator's."""
+        authority = text.partition("://")[2].partition("/")[0]
+        return store.azure is None or store.azure.account is not None or "@" in authority
 
     def _options(self, store: LakeStoreSpec) -> dict[str, str]:
         is_trusted = self.folder is not None or store.tls is not None

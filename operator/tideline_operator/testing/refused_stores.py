@@ -15,6 +15,7 @@ CLOUD_STORES: tuple[Manifest, ...] = (
 """Specs that are accepted."""
 MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"gcs": {}, "azure": {}}, "azure"),
+    ({"azure": {}, "credentials": {"secretName": "keys"}}, "azure.account"),
     ({"gcs": {}, "endpoint": "http://minio:9000"}, "endpoint"),
     ({"azure": {}, "endpoint": "http://minio:9000"}, "endpoint"),
     ({"gcs": {}, "region": "eu-1"}, "region"),

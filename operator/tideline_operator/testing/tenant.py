@@ -10,7 +10,8 @@ from typing import Any
 from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline_operator.api_objects import LAKE_STORES, SECRETS, Manifest
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
@@ -50,7 +51,7 @@ class Tenant(ControllerCase):
         return f"{self.status(name)}\n{self.event_notes(name)}"
 
     def _open(self, place: Location) -> ObjectStore:
-        connection = S3Connection(S3Credentials(*self._keys.values()))
+        connection = StoreConnection(S3Credentials(*self._keys.values()))
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
     def _named(self, version: str, kind: str, name: str) -> Manifest:

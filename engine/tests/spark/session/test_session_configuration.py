@@ -6,6 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -215,3 +216,17 @@ def test_executors_read_within_the_limits_of_their_driver(monkeypatch: pytest.Mo
     assert name not in spark_configuration("local[2]")
     monkeypatch.setenv("TIDELINE_METADATA_BYTES_MAX", "512Mi")
     assert spark_configuration("local[2]")[name] == "512Mi"
+
+
+@pytest.mark.parametrize(
+    "uri", ["gs://lake/people", "abfss://lake@account.dfs.core.windows.net/people"]
+)
+def test_a_store_that_spark_does_not_reach_starts_no_java_and_no_executors(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object) -> NoReturn:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr("tideline.spark.session.spark_session.start", start)
+    with pytest.raises(ConfigError, match=r"does not reach this store yet.*maxFilesPerCommit"):
+        spark_session(locations=[StoreLocation.of(uri, {})])

@@ -21,7 +21,8 @@ from tideline.spark.session.s3a_jars import (
     s3a_jars_folder,
 )
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_arn, trusting
@@ -58,7 +59,7 @@ def s3a_jars() -> Path:
 
 
 def copy_table(
-    source: HandWrittenTable, target: StoreLocation, connection: S3Connection | None = None
+    source: HandWrittenTable, target: StoreLocation, connection: StoreConnection | None = None
 ) -> None:
     local, store = source.location.open(), target.open(connection)
     for info in local.list():
@@ -107,7 +108,7 @@ def test_a_table_on_s3_is_read(
 def test_a_web_identity_reads_as_spark_does(tmp_path: Path) -> None:
     with OpenIdIssuer() as issuer, MinioServer(trusting(issuer.url + DISCOVERY_PATH)) as server:
         location = StoreLocation.of(f"s3://{server.create_bucket()}/t", server.storage_options())
-        keys = S3Connection(S3Credentials(server.access_key, server.secret_key))
+        keys = StoreConnection(S3Credentials(server.access_key, server.secret_key))
         copy_table(two_partitions(tmp_path / "t"), location, keys)
         token = tmp_path / "token"
         token.write_text(issuer.token())

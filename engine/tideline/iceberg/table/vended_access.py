@@ -29,9 +29,9 @@ from tideline.iceberg.table.vended_keys import SETTING, Vended, VendedKeys
 from tideline.secret_values import note_secrets
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.remote.connection import Keyless, Signer, StoreConnection
 from tideline.storage.remote.identity import IdentityError
-from tideline.storage.s3.client import Keyless, S3Connection, Signer
-from tideline.storage.s3.store import S3Store
+from tideline.storage.remote.store import RemoteStore
 from tideline.trust.named_places import normalised
 
 UNTOLD_LIFE_S = 300.0
@@ -107,8 +107,8 @@ class VendedAccess:
                 f"name the endpoint yourself; or, {_OWN}"
             )
             raise UnsupportedTableError(message, path=root.uri) from error
-        given = like.connection if isinstance(like, S3Store) else None
-        connection = (given or S3Connection(Keyless.ANONYMOUS)).signed_by(
+        given = like.connection if isinstance(like, RemoteStore) else None
+        connection = (given or StoreConnection(Keyless.ANONYMOUS)).signed_by(
             self._signer(root.uri), _DENIED
         )
         return place.open(connection)

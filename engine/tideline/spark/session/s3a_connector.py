@@ -35,14 +35,9 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
     """Make a running session reach the location; nothing to do unless its store
     needs a connector.
 
-    Raises ConfigError when the session was started without the S3A jars, and for a store that no
-    connector reaches.
+    Raises ConfigError when the session was started without the S3A jars, and as `check_reached`.
     """
-    if location.kind.is_remote and not location.kind.needs_connector:
-        raise ConfigError(
-            "Spark does not reach this store yet: work that fits this process needs no Spark",
-            value=location.uri,
-        )
+    check_reached(location)
     if not location.kind.needs_connector:
         return
     if not _is_loaded(spark):
@@ -57,6 +52,17 @@ def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
         hadoop.hadoopConfiguration().set(name, text)
     if ca_bundle := dict(location.options).get("ca_bundle"):
         trust_ca_bundle(spark, ca_bundle)
+
+
+def check_reached(location: StoreLocation) -> None:
+    """Raises ConfigError for a store that no connector reaches."""
+    if location.kind.is_remote and not location.kind.needs_connector:
+        raise ConfigError(
+            "Spark does not reach this store yet, and this work is not done without it: give less "
+            "of it at a time (maxFilesPerCommit of an ingest), without tideline.engine.small=spark "
+            "(engine.small of a LakeTable)",
+            value=location.uri,
+        )
 
 
 def trust_ca_bundle(spark: SparkSession, ca_bundle: str) -> None:

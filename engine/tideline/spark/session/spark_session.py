@@ -20,7 +20,7 @@ from tideline.bounded.read_limits import SETTING as METADATA_SETTING
 from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.spark.session.class_archive import archive_options, class_path
-from tideline.spark.session.s3a_connector import connect_s3a
+from tideline.spark.session.s3a_connector import check_reached, connect_s3a
 from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
 from tideline.spark.session.start import start
 from tideline.storage.location import StoreLocation
@@ -52,10 +52,12 @@ def spark_session(
 
     `locations` are the stores it will read or write; those on S3 need the S3A jars. `extra_conf`
     (Spark configuration) wins over what is set here. `work_bytes` is about how much the session
-    will read before it ends, where that is known. Raises ConfigError without Java 17 or newer
-    and for an S3 location without the jars.
+    will read before it ends, where that is known. Raises ConfigError without Java 17 or newer,
+    for an S3 location without the jars, and for a store that Spark does not reach.
     """
     stores = tuple(locations)
+    for location in stores:
+        check_reached(location)  # Before Java and executors are started in vain.
     session = SparkSession.getActiveSession()
     if session is None:
         configuration = spark_configuration(master, stores, work_bytes) | dict(extra_conf or {})

@@ -83,10 +83,8 @@ def _opened(uri: str, options: Options, connection: Any) -> ObjectStore:
     # With HTTP and TLS, as for S3.
     from tideline.storage.azure.store import AzureStore
 
-    if connection is not None:
-        raise ConfigError("a LakeStore does not reach Azure yet", value=uri)
     authority, prefix = bucket_and_prefix(uri)
-    return AzureStore(authority, prefix, endpoint=_endpoint(uri, options))
+    return AzureStore(authority, prefix, endpoint=_endpoint(uri, options), connection=connection)
 
 
 def _endpoint(uri: str, options: Options) -> AzureEndpoint:

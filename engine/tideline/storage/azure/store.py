@@ -15,7 +15,9 @@ from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.storage.azure.identity import client_credentials
+from tideline.storage.azure.keys import given_credentials
 from tideline.storage.remote.client import RequestLimits, authorities_of, client_settings
+from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.failure import StoreWords
 from tideline.storage.remote.store import RemoteStore
 
@@ -34,9 +36,52 @@ class AzureEndpoint:
     def service_url(self) -> str:
         return self.url or f"https://{self.account}.blob.{self.cloud}"
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The account of this endpoint, and all accounts of the server; only the latter where it
+        names none."""
+        every = f"every account at {self.url or self.cloud}"
+        return (f"{self.service_url} ({self.account})", every) if self.account else (every,)
+
     def server(self, bucket: str) -> str:  # noqa: ARG002
         """The URL that requests go to: containers are in paths."""
         return self.service_url
+
+
+def _open_client(
+    bucket: str,
+    endpoint: AzureEndpoint,
+    limits: RequestLimits,
+    *,
+    data: bool,
+    using: StoreConnection | None = None,
+) -> Any:
+    given = None if using is None else using.ca_certificates
+    settings = client_settings(
+        limits,
+        data=data,
+        allow_http=endpoint.allow_http,
+        authorities=authorities_of(endpoint.ca_bundle) if given is None else given,
+        proxy_url=None if using is None else using.proxy_url(endpoint.service_url),
+    )
+    credentials = client_credentials() if using is None else given_credentials(using)
+    try:
+        # The endpoint always: left out, it would be read from the environment.
+        return obstore.store.AzureStore(
+            container_name=bucket.partition("@")[0],
+            account_name=endpoint.account,
+            endpoint=endpoint.service_url,
+            use_emulator=False,
+            use_fabric_endpoint=False,
+            **cast(Any, credentials),
+            **cast(Any, settings),
+        )
+    except (BaseError, ValueError):
+        raise ConfigError(
+            "cannot set up access to Azure: check the account's key and the other variables "
+            "named AZURE_... of the environment",
+            value=endpoint.service_url,
+        ) from None
 
 
 class AzureStore(RemoteStore):
@@ -53,7 +98,7 @@ class AzureStore(RemoteStore):
     token_name = "tidelinetoken"  # Names of metadata are identifiers.
     copies = False  # It copies after it has answered.
 
-    _endpoint: AzureEndpoint
+    open_client = staticmethod(_open_client)
 
     def __init__(
         self,
@@ -62,7 +107,7 @@ class AzureStore(RemoteStore):
         *,
         endpoint: AzureEndpoint,
         limits: RequestLimits | None = None,
-        connection: None = None,
+        connection: StoreConnection | None = None,
     ) -> None:
         super().__init__(bucket, prefix, endpoint=endpoint, limits=limits, connection=connection)
 
@@ -72,33 +117,6 @@ class AzureStore(RemoteStore):
             message = "the location is in another account of Azure: it is not read"
             raise ConfigError(message, value=f"{self.scheme}://{bucket}")
         return super().elsewhere(bucket, prefix)
-
-    def _opened(self, *, data: bool) -> Any:
-        endpoint = self._endpoint
-        settings = client_settings(
-            self._limits,
-            data=data,
-            allow_http=endpoint.allow_http,
-            authorities=authorities_of(endpoint.ca_bundle),
-        )
-        credentials = client_credentials()
-        try:
-            # The endpoint always: left out, it would be read from the environment.
-            return obstore.store.AzureStore(
-                container_name=self._bucket.partition("@")[0],
-                account_name=endpoint.account,
-                endpoint=endpoint.service_url,
-                use_emulator=False,
-                use_fabric_endpoint=False,
-                **cast(Any, credentials),
-                **cast(Any, settings),
-            )
-        except (BaseError, ValueError):
-            raise ConfigError(
-                "cannot set up access to Azure: check the account's key and the other variables "
-                "named AZURE_... of the environment",
-                value=endpoint.service_url,
-            ) from None
 
     def _if_version(self, version: str) -> Any:
         return {"e_tag": version}

@@ -16,12 +16,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
 from tideline.storage.gcs.machine_token import MachineToken, machine_token_url
+from tideline.storage.remote.connection import Keyless, SecretKeys, Signer
 from tideline.storage.remote.identity import check_implicit_identity, is_switched_on
 
 _KEY = "GOOGLE_SERVICE_ACCOUNT_KEY"
@@ -68,6 +70,33 @@ def client_credentials() -> Mapping[str, Any]:
     )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class GoogleKey(SecretKeys):
+    """The key of a service account, as JSON."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str, name: str) -> GoogleKey:
+        """Raises ConfigError for what is no such key; shows nothing of it."""
+        _check(text, name, (_TYPES[0],))
+        return cls(text)
+
+
+def given_credentials(credentials: SecretKeys | Keyless | Signer) -> Mapping[str, Any]:
+    """A client's settings for the credentials of a connection. A key signs its tokens itself, so
+    that no other server is asked. Raises ConfigError."""
+    if credentials is Keyless.ANONYMOUS:
+        return {"service_account_key": _UNSIGNED}
+    if isinstance(credentials, GoogleKey):
+        note_secrets([credentials.text])
+        if os.environ.get(_TOKEN):
+            # The client would sign with it, whatever it is given.
+            raise ConfigError(f"{_TOKEN} is in the environment: it would stand in for the key")
+        return {"service_account_key": credentials.text, **_SIGNED}
+    raise ConfigError("the credentials are none of Google Cloud Storage")
+
+
 def _checked_file(path: str, name: str) -> str:
     try:
         text = Path(path).read_text("utf-8")
@@ -78,7 +107,7 @@ def _checked_file(path: str, name: str) -> str:
     return path
 
 
-def _check(text: str, name: str) -> None:
+def _check(text: str, name: str, types: tuple[str, ...] = _TYPES) -> None:
     """Raises ConfigError for what is no credential that a client takes; shows nothing of it."""
     note_secrets([text])
     try:
@@ -87,7 +116,7 @@ def _check(text: str, name: str) -> None:
         note_secrets([str(found[secret]) for secret in _SECRETS if secret in found])
     except (ValueError, AttributeError, RecursionError):
         raise ConfigError(f"{name} is not a key of Google in JSON") from None
-    if kind not in _TYPES:
+    if kind not in types:
         raise ConfigError(
             f"{name} has credentials of a type that is not supported: give a service account's "
             "key, or use the workload identity of GKE",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tideline.errors import ConfigError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import checked_endpoint, checked_switch
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
@@ -21,10 +20,8 @@ def _opened(uri: str, options: Options, connection: Any) -> ObjectStore:
     # With HTTP and TLS, as for S3.
     from tideline.storage.gcs.store import GcsStore
 
-    if connection is not None:
-        raise ConfigError("a LakeStore does not reach Google Cloud Storage yet", value=uri)
     bucket, prefix = bucket_and_prefix(uri)
-    return GcsStore(bucket, prefix, endpoint=_endpoint(options))
+    return GcsStore(bucket, prefix, endpoint=_endpoint(options), connection=connection)
 
 
 def _endpoint(options: Options) -> GcsEndpoint:

@@ -14,9 +14,10 @@ import obstore.store
 from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
-from tideline.storage.gcs.identity import client_credentials
+from tideline.storage.gcs.identity import client_credentials, given_credentials
 from tideline.storage.object_store import ObjectInfo, UnsupportedRequestError
 from tideline.storage.remote.client import RequestLimits, authorities_of, client_settings
+from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.failure import StoreWords
 from tideline.storage.remote.store import RemoteStore
 
@@ -35,9 +36,46 @@ class GcsEndpoint:
     def service_url(self) -> str:
         return self.url or _SERVICE_URL
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        return (self.service_url,)
+
     def server(self, bucket: str) -> str:  # noqa: ARG002
         """The URL that requests go to: buckets are in paths."""
         return self.service_url
+
+
+def _open_client(
+    bucket: str,
+    endpoint: GcsEndpoint,
+    limits: RequestLimits,
+    *,
+    data: bool,
+    using: StoreConnection | None = None,
+) -> Any:
+    given = None if using is None else using.ca_certificates
+    settings = client_settings(
+        limits,
+        data=data,
+        allow_http=endpoint.allow_http,
+        authorities=authorities_of(endpoint.ca_bundle) if given is None else given,
+        proxy_url=None if using is None else using.proxy_url(endpoint.service_url),
+    )
+    credentials = client_credentials() if using is None else given_credentials(using.credentials)
+    try:
+        # The URL always: left out, it would be read from the environment, or from a key.
+        return obstore.store.GCSStore(
+            bucket,
+            base_url=endpoint.service_url,
+            **cast(Any, credentials),
+            **cast(Any, settings),
+        )
+    except (BaseError, ValueError):
+        raise ConfigError(
+            "cannot set up access to Google Cloud Storage: check the service account's key "
+            "and the other variables named GOOGLE_... of the environment",
+            value=endpoint.service_url,
+        ) from None
 
 
 class GcsStore(RemoteStore):
@@ -50,7 +88,7 @@ class GcsStore(RemoteStore):
         wrong_request={"InvalidBucketName": "the bucket name is not valid"},
     )
 
-    _endpoint: GcsEndpoint
+    open_client = staticmethod(_open_client)
 
     def __init__(
         self,
@@ -59,7 +97,7 @@ class GcsStore(RemoteStore):
         *,
         endpoint: GcsEndpoint | None = None,
         limits: RequestLimits | None = None,
-        connection: None = None,
+        connection: StoreConnection | None = None,
     ) -> None:
         super().__init__(
             bucket,
@@ -68,30 +106,6 @@ class GcsStore(RemoteStore):
             limits=limits,
             connection=connection,
         )
-
-    def _opened(self, *, data: bool) -> Any:
-        endpoint = self._endpoint
-        settings = client_settings(
-            self._limits,
-            data=data,
-            allow_http=endpoint.allow_http,
-            authorities=authorities_of(endpoint.ca_bundle),
-        )
-        credentials = client_credentials()
-        try:
-            # The URL always: left out, it would be read from the environment, or from a key.
-            return obstore.store.GCSStore(
-                self._bucket,
-                base_url=endpoint.service_url,
-                **cast(Any, credentials),
-                **cast(Any, settings),
-            )
-        except (BaseError, ValueError):
-            raise ConfigError(
-                "cannot set up access to Google Cloud Storage: check the service account's key "
-                "and the other variables named GOOGLE_... of the environment",
-                value=endpoint.service_url,
-            ) from None
 
     def _if_version(self, version: str) -> Any:
         return {"version": version}

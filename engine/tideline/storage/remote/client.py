@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError
-from tideline.storage.request_gate import RequestGate
 
 _process_with_runtime: int | None = None
 
@@ -23,19 +22,12 @@ class Endpoint(Protocol):
     def service_url(self) -> str:
         """The URL of the service, without the bucket."""
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        """What credentials for it may be meant for, in words: first it alone."""
+
     def server(self, bucket: str) -> str:
         """The URL that requests for a bucket go to. Raises ConfigError."""
-
-
-class Connection(Protocol):
-    """An identity of one's own, and how requests leave the process."""
-
-    limits: RequestLimits
-    gate: RequestGate | None
-    denied_advice: str | None
-
-    def connect_problem(self, server: str) -> str | None:
-        """Why the last connection to a server was not made, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

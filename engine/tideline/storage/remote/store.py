@@ -40,11 +40,11 @@ from tideline.storage.object_store import (
     checked_prefix,
 )
 from tideline.storage.remote.client import (
-    Connection,
     Endpoint,
     RequestLimits,
     refuse_after_fork,
 )
+from tideline.storage.remote.connection import OpenClient, StoreConnection
 from tideline.storage.remote.failure import RequestFailure, StoreWords
 from tideline.storage.remote.streams import RangeReader, Upload
 from tideline.storage.request_count import count_requests
@@ -70,6 +70,7 @@ class RemoteStore(ABC):
     words: ClassVar[StoreWords]
     token_name: ClassVar[str] = "tideline-token"
     """Of the user metadata that has the token of a create."""
+    open_client: ClassVar[OpenClient]
     copies: ClassVar[bool] = True
     """Whether a copy that the server has acknowledged is complete."""
 
@@ -80,7 +81,7 @@ class RemoteStore(ABC):
         *,
         endpoint: Endpoint,
         limits: RequestLimits | None = None,
-        connection: Connection | None = None,
+        connection: StoreConnection | None = None,
     ) -> None:
         self._bucket = bucket
         self._prefix = checked_prefix(prefix)
@@ -91,9 +92,12 @@ class RemoteStore(ABC):
         self._clients: dict[bool, Any] = {}
         self._bucket_seen = False
 
-    @abstractmethod
     def _opened(self, *, data: bool) -> Any:
-        """A client for the bucket with the credentials of the environment. Raises ConfigError."""
+        """A client for the bucket. Raises ConfigError."""
+        place = (self._bucket, self._endpoint, self._limits)
+        if self._connection is None:
+            return type(self).open_client(*place, data=data)
+        return self._connection.client(type(self).open_client, self.scheme, *place, data=data)
 
     @abstractmethod
     def _if_version(self, version: str) -> Any:
@@ -117,6 +121,11 @@ class RemoteStore(ABC):
     @property
     def uri(self) -> str:
         return f"{self.scheme}://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def connection(self) -> StoreConnection | None:
+        """What it was opened with; None for the environment's identity."""
+        return self._connection
 
     @property
     def endpoint_url(self) -> str:

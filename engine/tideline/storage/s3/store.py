@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from tideline.storage.remote.client import RequestLimits
+from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.failure import StoreWords
 from tideline.storage.remote.store import RemoteStore
-from tideline.storage.s3.client import S3Connection, S3Endpoint, open_client
+from tideline.storage.s3.client import S3Endpoint, open_client
 
 _ELSEWHERE = "the bucket lives at another endpoint or region"
 S3_WORDS = StoreWords(
@@ -39,8 +40,7 @@ class S3Store(RemoteStore):
     scheme = "s3"
     words = S3_WORDS
 
-    _endpoint: S3Endpoint
-    _connection: S3Connection | None
+    open_client = staticmethod(open_client)
 
     def __init__(
         self,
@@ -49,22 +49,11 @@ class S3Store(RemoteStore):
         *,
         endpoint: S3Endpoint | None = None,
         limits: RequestLimits | None = None,
-        connection: S3Connection | None = None,
+        connection: StoreConnection | None = None,
     ) -> None:
         super().__init__(
             bucket, prefix, endpoint=endpoint or S3Endpoint(), limits=limits, connection=connection
         )
-
-    @property
-    def connection(self) -> S3Connection | None:
-        """What it was opened with; None for the environment's identity."""
-        return self._connection
-
-    def _opened(self, *, data: bool) -> Any:
-        place = (self._bucket, self._endpoint, self._limits)
-        if self._connection is not None:
-            return self._connection.client(*place, data=data)
-        return open_client(*place, data=data)
 
     def _if_version(self, version: str) -> Any:
         return {"e_tag": version}

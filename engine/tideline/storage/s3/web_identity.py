@@ -8,22 +8,18 @@ here it is in the body.
 from __future__ import annotations
 
 import re
-import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 from xml.etree import ElementTree
 
 from tideline.secret_values import note_secrets
 from tideline.storage.egress.route import Egress
 from tideline.storage.remote.identity import IdentityError
+from tideline.storage.remote.token_request import answer_to_form
 
 SESSION_NAME = "tideline"
-_TIMEOUT_S = 10.0
-_ANSWER_BYTES_MAX = 256 * 1024
 _FIELDS = {
     "access_key_id": "AccessKeyId",
     "secret_access_key": "SecretAccessKey",
@@ -83,51 +79,20 @@ class WebIdentity:
             "RoleSessionName": SESSION_NAME,
             "WebIdentityToken": token,
         }
-        body = self._post(urllib.parse.urlencode(form).encode())
+        name = f"the STS at {self._sts_url}"
+        status, body = answer_to_form(
+            self._sts_url, form, name=name, authorities=self._authorities, egress=self._egress
+        )
+        if status != HTTPStatus.OK:
+            code = _text(body, "Code")
+            shown = f"{status} {code}" if _CODE.fullmatch(code) else str(status)
+            raise IdentityError(
+                f"{name} refuses the token ({shown}): check the role, the audience and the issuer "
+                "it trusts"
+            )
         found = _credentials(body, self._sts_url)
         note_secrets([found["secret_access_key"], found["token"]])
         return found
-
-    def _post(self, form: bytes) -> bytes:
-        context = ssl.create_default_context()
-        if self._authorities is not None:
-            context.load_verify_locations(cadata=self._authorities.decode())
-        route = None if self._egress is None else self._egress.to(self._sts_url)
-        handlers: list[urllib.request.BaseHandler] = [
-            urllib.request.HTTPSHandler(context=context), _NoRedirect()
-        ]  # fmt: skip
-        if route is not None:
-            url = route.proxy_url
-            handlers.append(urllib.request.ProxyHandler({"http": url, "https": url}))
-        opener = urllib.request.build_opener(*handlers)
-        try:
-            with opener.open(self._sts_url, data=form, timeout=_TIMEOUT_S) as answer:
-                return bytes(answer.read(_ANSWER_BYTES_MAX))
-        except urllib.error.HTTPError as error:
-            with error:
-                code = _text(error.read(_ANSWER_BYTES_MAX), "Code")
-            problem = None if route is None else route.problem()
-            if problem is not None:
-                raise self._unreached(problem) from None
-            code = code if _CODE.fullmatch(code) else ""
-            answer_ = f"{error.code} {code}" if code else str(error.code)
-            raise IdentityError(
-                f"the STS at {self._sts_url} refuses the token ({answer_}): check the role, the "
-                "audience and the issuer it trusts"
-            ) from None
-        except OSError as error:
-            problem = None if route is None else route.problem()
-            raise self._unreached(problem or getattr(error, "reason", error)) from None
-
-    def _unreached(self, why: object) -> IdentityError:
-        return IdentityError(f"the STS at {self._sts_url} cannot be reached: {why}")
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token goes to the STS that configuration names."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 def _credentials(body: bytes, sts_url: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.client import S3Connection, S3Credentials
+from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.s3.client import S3Credentials
 from tideline_operator.api_objects import (
     NAMESPACES,
     ROLE_BINDINGS,
@@ -120,7 +121,7 @@ class LakeWorld:
 
     def open_store(self, place: Location) -> ObjectStore:
         """A place with the right keys, as pods have them."""
-        connection = S3Connection(self._credentials)
+        connection = StoreConnection(self._credentials)
         return StoreLocation.of(place.uri, dict(place.options)).open(connection)
 
     def make_bucket(self, name: str) -> None:

@@ -1,0 +1,165 @@
+"""A connection to stores at servers: an identity of one's own, and how requests leave the process.
+
+For processes that serve the stores of others. Without a connection a store is opened with what the
+environment gives.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+from tideline.errors import ConfigError
+from tideline.storage.egress.route import Egress
+from tideline.storage.remote.client import Endpoint, RequestLimits
+from tideline.storage.request_gate import RequestGate
+
+Signer: TypeAlias = Callable[[], dict[str, Any]]
+"""Gives current credentials, with their end, when a request is to be signed."""
+
+
+class Keyless(Enum):
+    """Identities that need nothing but their name."""
+
+    AMBIENT = "the identity that this process finds in its environment"
+    ANONYMOUS = "nobody: requests are not signed"
+
+
+class SecretKeys:
+    """Credentials as a value of their kind of store. Never shown, never pickled."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("credentials are not pickled")
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The services, as their kind of store calls them, that credentials are meant for."""
+
+    services: frozenset[str]
+
+    @classmethod
+    def of(cls, endpoints: Iterable[Endpoint]) -> Audience:
+        return cls(frozenset(endpoint.services[0] for endpoint in endpoints))
+
+    def check(self, endpoint: Endpoint) -> None:
+        """Raises ConfigError for an endpoint of another service."""
+        if self.services.isdisjoint(endpoint.services):
+            meant = ", ".join(sorted(self.services))
+            raise ConfigError(
+                f"the credentials are for {meant}: they are not used at another endpoint, region "
+                "or account",
+                value=endpoint.services[0],
+            )
+
+
+class OpenClient(Protocol):
+    """Opens a client of obstore, with generous time limits when it is for `data`."""
+
+    def __call__(
+        self,
+        bucket: str,
+        endpoint: Any,
+        limits: RequestLimits,
+        *,
+        data: bool,
+        using: StoreConnection | None = None,
+    ) -> Any:
+        """Raises ConfigError without credentials, or with such as cannot be used there."""
+
+
+class StoreConnection:
+    """An identity and authorities of one's own, and the clients opened with them.
+
+    Stores opened with the same connection share their clients. It is for stores of one kind, those
+    whose locations have the `scheme`. `audience` are the services that the identity is meant for;
+    without it, all. `egress` gives the way to a server, `gate` is asked before each request,
+    `limits` hold for stores that have none of their own. `denied_advice` says what to do when
+    access is denied. Not pickled: a worker gets its credentials from its own environment.
+    """
+
+    def __init__(
+        self,
+        credentials: SecretKeys | Keyless | Signer,
+        *,
+        scheme: str = "s3",
+        audience: Audience | None = None,
+        ca_certificates: bytes | None = None,
+        limits: RequestLimits | None = None,
+        gate: RequestGate | None = None,
+        egress: Egress | None = None,
+        denied_advice: str | None = None,
+    ) -> None:
+        self.credentials = credentials
+        self.scheme = scheme
+        self.audience = audience
+        self.ca_certificates = ca_certificates
+        self.limits = limits or RequestLimits()
+        self.gate = gate
+        self.egress = egress
+        self.denied_advice = denied_advice
+        self._clients: dict[tuple[str, Endpoint, RequestLimits, bool], Any] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> str:
+        raise TypeError("a connection is not pickled")
+
+    def client(
+        self,
+        open_client: OpenClient,
+        scheme: str,
+        bucket: str,
+        endpoint: Endpoint,
+        limits: RequestLimits,
+        *,
+        data: bool,
+    ) -> Any:
+        """The client for a bucket, opened when it is first asked for. Raises ConfigError for a
+        store of another kind, or at an endpoint, that the credentials are not meant for."""
+        if scheme != self.scheme:
+            raise ConfigError(
+                f"the credentials are for {self.scheme}:// locations: they are not used elsewhere",
+                value=f"{scheme}://{bucket}",
+            )
+        if self.audience is not None:
+            self.audience.check(endpoint)
+        key = (bucket, endpoint, limits, data)
+        with self._lock:
+            if key not in self._clients:
+                self._clients[key] = open_client(bucket, endpoint, limits, data=data, using=self)
+            return self._clients[key]
+
+    def signed_by(self, signer: Signer, denied_advice: str) -> StoreConnection:
+        """The same way out of the process, with an identity of S3 that is meant for any endpoint,
+        whatever kind of store this connection is for."""
+        return StoreConnection(
+            signer,
+            ca_certificates=self.ca_certificates,
+            limits=self.limits,
+            gate=self.gate,
+            egress=self.egress,
+            denied_advice=denied_advice,
+        )
+
+    def connect_problem(self, server: str) -> str | None:
+        """Why the last connection to a server was not made, where egress says so."""
+        return None if self.egress is None else self.egress.to(server).problem()
+
+    def proxy_url(self, server: str) -> str | None:
+        """The proxy that requests to a server take; a secret."""
+        return None if self.egress is None else self.egress.to(server).proxy_url
+
+
+def handed_over(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A client's settings for credentials as they are: always as a provider, since the client
+    would mix settings of the environment with those that it is given."""
+    handed = {**given, "expires_at": None}
+    return {"credential_provider": lambda: handed}

@@ -1,0 +1,108 @@
+"""Credentials of a store from the Secret that its LakeStore names, known as secret from then on."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from tideline.errors import ConfigError, TidelineError
+from tideline.secret_values import note_secrets
+from tideline.storage.azure.keys import AzureKeys
+from tideline.storage.gcs.identity import GoogleKey
+from tideline.storage.remote.connection import SecretKeys
+from tideline.storage.s3.client import S3Credentials
+from tideline_operator.api_objects import Manifest
+from tideline_operator.resources.secret_keys import (
+    ACCESS_KEY_ID,
+    ACCOUNT_KEY,
+    AUTHORITY_HOST,
+    CLIENT,
+    GOOGLE_KEY,
+    SECRET_ACCESS_KEY,
+    SESSION_TOKEN,
+    SIGNATURE,
+)
+
+_FIELD = "spec.credentials.secretName"
+
+
+class SecretProblemError(TidelineError):
+    """A Secret that a LakeStore names is missing or lacks a key; `reason` is one word."""
+
+    exit_code = 2
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def store_credentials(secret: Manifest, scheme: str) -> SecretKeys:
+    """The credentials of a store whose locations have the scheme. Raises SecretProblemError."""
+    if scheme == "gs":
+        return _of_google(secret)
+    if scheme == "abfss":
+        return _of_azure(secret)
+    key_id, key = (_text(secret, name) for name in (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+    token = _text(secret, SESSION_TOKEN) if _has(secret, SESSION_TOKEN) else None
+    note_secrets([key, token])
+    return S3Credentials(key_id, key, token)
+
+
+def _of_google(secret: Manifest) -> GoogleKey:
+    try:
+        return GoogleKey.of(_text(secret, GOOGLE_KEY), GOOGLE_KEY)
+    except ConfigError as error:
+        raise _incomplete(secret, str(error)) from None
+
+
+def _of_azure(secret: Manifest) -> AzureKeys:
+    """The first that is there: an account's key, a signature, a client's secret."""
+    if _has(secret, ACCOUNT_KEY):
+        key = _text(secret, ACCOUNT_KEY)
+        note_secrets([key])
+        try:
+            base64.b64decode(key, validate=True)
+        except binascii.Error:
+            raise _incomplete(secret, f"{ACCOUNT_KEY} is not the key of an account") from None
+        return AzureKeys(account_key=key)
+    if _has(secret, SIGNATURE):
+        return AzureKeys(signature=_text(secret, SIGNATURE))
+    if not any(_has(secret, name) for name in CLIENT):
+        named = f"{ACCOUNT_KEY}, {SIGNATURE}, nor {', '.join(CLIENT)}"
+        raise _incomplete(secret, f"it has neither {named}")
+    tenant, client, client_secret = (_text(secret, name) for name in CLIENT)
+    host = _text(secret, AUTHORITY_HOST) if _has(secret, AUTHORITY_HOST) else ""
+    note_secrets([client_secret])
+    return AzureKeys(
+        tenant_id=tenant, client_id=client, client_secret=client_secret, authority_host=host
+    )
+
+
+def _has(secret: Manifest, name: str) -> bool:
+    return bool((secret.get("data") or {}).get(name))
+
+
+def _text(secret: Manifest, name: str) -> str:
+    return secret_value(secret, name, _FIELD).decode()
+
+
+def _incomplete(secret: Manifest, why: str) -> SecretProblemError:
+    name = secret["metadata"]["name"]
+    return SecretProblemError("SecretIncomplete", f"LakeStore: {_FIELD}: Secret {name!r}: {why}")
+
+
+def secret_value(secret: Manifest, key: str, field: str) -> bytes:
+    name = secret["metadata"]["name"]
+    text = (secret.get("data") or {}).get(key)
+    try:
+        value = base64.b64decode(text or "", validate=True)
+        value.decode()
+    except (binascii.Error, ValueError):
+        value = b""
+    if not value.strip():
+        raise SecretProblemError(
+            "SecretIncomplete",
+            f"LakeStore: {field}: Secret {name!r} has no usable value under the key {key}",
+        )
+    # The final newline of the file that the value was made from is never part of a key.
+    return value.strip()
