@@ -60,6 +60,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.check.record_index.",
     "tideline.hudi.file_group.key_changes.",
     "tideline.hudi.check.statistics.",
+    "tideline.hudi.metadata_table.key_ranges.",
     "tideline.hudi.metadata_table.key_runs.",
     "tideline.hudi.read.",
     "tideline.hudi.write.pieces.",

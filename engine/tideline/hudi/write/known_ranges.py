@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
-from tideline.hudi.metadata_table.key_ranges import key_ranges
 from tideline.hudi.metadata_table.reader import UNREADABLE
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS
@@ -36,6 +35,9 @@ def with_key_ranges(
     is_kept = table.config.has_kept(COLUMN_STATS) and table.config.populate_meta_fields
     if not is_kept or len(paths) < FILES_MIN:
         return tuple(candidates)
+    # The controller plans without what reads rows.
+    from tideline.hudi.metadata_table.key_ranges import key_ranges
+
     try:
         ranges = key_ranges(table, tuple(paths.values()))
     except UNREADABLE as error:
