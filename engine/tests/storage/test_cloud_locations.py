@@ -11,6 +11,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.azure.store import AzureStore
 from tideline.storage.gcs.store import GcsStore
 from tideline.storage.location import StoreLocation
+from tideline.storage.remote.connection import Keyless, StoreConnection
 from tideline.trust.named_places import checked_place, normalised
 
 ACCOUNT = "abfss://lake@acct.dfs.core.windows.net"
@@ -134,10 +135,10 @@ def test_no_setting_of_the_environment_leads_elsewhere(monkeypatch: pytest.Monke
     assert (config["container_name"], config["account_name"]) == ("lake", "acct")
 
 
-def test_a_lakestore_does_not_reach_them_yet() -> None:
+def test_credentials_of_another_kind_of_store_are_not_used_there() -> None:
     for uri in ("gs://lake/a", f"{ACCOUNT}/a"):
-        with pytest.raises(ConfigError, match="a LakeStore does not reach"):
-            StoreLocation.of(uri).open(object())
+        with pytest.raises(ConfigError, match="the credentials are for s3:// locations"):
+            StoreLocation.of(uri).open(StoreConnection(Keyless.ANONYMOUS)).get("a")
 
 
 @pytest.mark.parametrize(
