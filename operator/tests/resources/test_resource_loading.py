@@ -170,8 +170,9 @@ def test_stores_of_other_clouds_have_the_options_of_their_kind(
     assert found.location.uri == place
     assert dict(found.location.options) == {**options, "ca_bundle": "/etc/ca.pem"}
     assert found.sources["landing"].places[0].uri == f"{place}-in"
-    with pytest.raises(ConfigError, match="the operator does not reach yet: use `tideline run`"):
-        resolve_table(found.resource, found.stores, ca_bundle=None)
+    in_operator = resolve_table(found.resource, found.stores, ca_bundle=None)
+    assert in_operator.location.uri == place
+    assert dict(in_operator.location.options) == options
 
 
 def test_rules_know_the_schemes_of_all_stores_at_servers() -> None:
