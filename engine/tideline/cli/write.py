@@ -41,8 +41,10 @@ _TAKING_ROWS_AWAY = (
 _OPERATIONS = list(
     dict.fromkeys(
         operation.value
-        for operation in (*WriteOperation, *IcebergOperation)
-        if operation is not IcebergOperation.UPDATE
+        for operation in (
+            *WriteOperation,
+            *(operation for operation in IcebergOperation if operation.takes_rows),
+        )
     )
 )
 _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}

@@ -16,8 +16,8 @@ from obstore.exceptions import BaseError
 from tideline.errors import ConfigError
 from tideline.storage.gcs.identity import client_credentials, given_credentials
 from tideline.storage.object_store import ObjectInfo, UnsupportedRequestError
-from tideline.storage.remote.client import RequestLimits, authorities_of, client_settings
-from tideline.storage.remote.connection import StoreConnection
+from tideline.storage.remote.client import RequestLimits
+from tideline.storage.remote.connection import StoreConnection, settings_at
 from tideline.storage.remote.failure import StoreWords
 from tideline.storage.remote.store import RemoteStore
 
@@ -53,14 +53,7 @@ def _open_client(
     data: bool,
     using: StoreConnection | None = None,
 ) -> Any:
-    given = None if using is None else using.ca_certificates
-    settings = client_settings(
-        limits,
-        data=data,
-        allow_http=endpoint.allow_http,
-        authorities=authorities_of(endpoint.ca_bundle) if given is None else given,
-        proxy_url=None if using is None else using.proxy_url(endpoint.service_url),
-    )
+    settings = settings_at(endpoint, endpoint.service_url, limits, data=data, using=using)
     credentials = client_credentials() if using is None else given_credentials(using.credentials)
     try:
         # The URL always: left out, it would be read from the environment, or from a key.

@@ -16,7 +16,13 @@ _process_with_runtime: int | None = None
 
 
 class Endpoint(Protocol):
-    """Where a store is served."""
+    """Where a store is served, and by whose certificates: `ca_bundle` is a file of them."""
+
+    @property
+    def allow_http(self) -> bool: ...
+
+    @property
+    def ca_bundle(self) -> str | None: ...
 
     @property
     def service_url(self) -> str:

@@ -14,7 +14,12 @@ from typing import Any, Protocol, TypeAlias
 
 from tideline.errors import ConfigError
 from tideline.storage.egress.route import Egress
-from tideline.storage.remote.client import Endpoint, RequestLimits
+from tideline.storage.remote.client import (
+    Endpoint,
+    RequestLimits,
+    authorities_of,
+    client_settings,
+)
 from tideline.storage.request_gate import RequestGate
 
 Signer: TypeAlias = Callable[[], dict[str, Any]]
@@ -163,3 +168,28 @@ def handed_over(given: Mapping[str, Any]) -> Mapping[str, Any]:
     would mix settings of the environment with those that it is given."""
     handed = {**given, "expires_at": None}
     return {"credential_provider": lambda: handed}
+
+
+def trusted_authorities(endpoint: Endpoint, using: StoreConnection | None) -> bytes | None:
+    """Those of the connection, else of the endpoint. Raises ConfigError for an unreadable file."""
+    given = None if using is None else using.ca_certificates
+    return authorities_of(endpoint.ca_bundle) if given is None else given
+
+
+def settings_at(
+    endpoint: Endpoint,
+    url: str,
+    limits: RequestLimits,
+    *,
+    data: bool,
+    using: StoreConnection | None,
+) -> dict[str, Any]:
+    """A client's settings but for credentials, for requests to a URL of an endpoint. Raises
+    ConfigError."""
+    return client_settings(
+        limits,
+        data=data,
+        allow_http=endpoint.allow_http,
+        authorities=trusted_authorities(endpoint, using),
+        proxy_url=None if using is None else using.proxy_url(url),
+    )

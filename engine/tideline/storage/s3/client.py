@@ -17,12 +17,14 @@ from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
-from tideline.storage.remote.client import RequestLimits, authorities_of, client_settings
+from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.connection import (
     Keyless,
     SecretKeys,
     StoreConnection,
     handed_over,
+    settings_at,
+    trusted_authorities,
 )
 from tideline.storage.s3.identity import S3Identity, implicit_identity
 
@@ -98,21 +100,14 @@ def open_client(
 
     Raises ConfigError when there are no credentials or `ca_bundle` cannot be read.
     """
-    given = None if using is None else using.ca_certificates
-    authorities = authorities_of(endpoint.ca_bundle) if given is None else given
+    authorities = trusted_authorities(endpoint, using)
     url = endpoint.server(bucket)
     credentials: Mapping[str, Any]
     if using is None:
         credentials = implicit_identity().client_settings(endpoint.region, authorities)
     else:
         credentials = _given(using, endpoint.region, authorities)
-    settings = client_settings(
-        limits,
-        data=data,
-        allow_http=endpoint.allow_http,
-        authorities=authorities,
-        proxy_url=None if using is None else using.proxy_url(url),
-    )
+    settings = settings_at(endpoint, url, limits, data=data, using=using)
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.
         return obstore.store.S3Store(
