@@ -120,6 +120,30 @@ def test_a_declared_table_is_created_with_its_columns(tmp_path: Path) -> None:
     assert feed.run().rows_inserted == 1
 
 
+def test_a_table_is_of_the_declared_version_and_is_upgraded(tmp_path: Path) -> None:
+    feed = IcebergFeed(tmp_path, new_target(format_version=3))
+    feed.land(rows(1))
+    feed.run()
+    assert feed.lake().version == 3
+    feed.target = new_target()
+    feed.run()
+    assert feed.lake().version == 2
+    for wanted, words in (
+        (2, "the table is there already"),
+        (3, "upgraded the table to version 3"),
+        (2, "the table is there already"),
+        (None, "the table is there already"),
+    ):
+        target = replace(feed.target, format_version=wanted)
+        found = execute_operation(Operation("create", target, CreateTable()), session_factory=_fail)
+        assert found.message == words
+    assert feed.lake().version == 3
+    feed.land(rows(2))
+    feed.run()
+    assert feed.ids() == [1, 2]
+    assert feed.lake().check() == ()
+
+
 def test_a_range_without_rows_is_a_commit_that_says_so(feed: IcebergFeed) -> None:
     feed.land(rows(1))
     feed.run()

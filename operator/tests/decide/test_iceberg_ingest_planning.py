@@ -101,6 +101,39 @@ def test_a_table_that_is_not_there_is_created_by_its_columns_or_its_first_files(
     assert ingest.kind is OperationKind.INGEST
 
 
+def test_a_lower_version_is_upgraded_first_and_a_higher_one_refused() -> None:
+    columns = [{"name": "id", "type": "int"}]
+    (create,) = started(table(schema=columns, formatVersion=3), seen(exists=False))
+    assert create.table.format_version == 3
+    assert Operation.from_json_object(create.to_json_object()).table == create.table
+    for wanted, kinds in ((None, ["ingest"]), (2, ["ingest"]), (3, ["create"])):
+        declared = table(formatVersion=wanted)
+        assert [item.kind.value for item in started(declared, seen())] == kinds, wanted
+    declared = table(formatVersion=3)
+    (upgrade,) = starts(plan(declared, EMPTY, seen(), NOW_MS))
+    assert upgrade.reason == "spec.formatVersion is 3, and the table is of version 2"
+    assert not started(table(formatVersion=3, fenced=True), seen())
+    # Nothing more begins before it, but where it failed and waits.
+    busy = replace(seen(), running=frozenset({"ingest"}))
+    (wait,) = plan(declared, _with_running("ingest", "ingest"), busy, NOW_MS)
+    assert isinstance(wait, Wait) and "when what is under way has ended" in wait.reason
+    later_ms = Timestamp(NOW_MS + 60_000)
+    (entry,) = _with_running(upgrade.operation.id, "create").operations
+    entry = replace(entry, phase=OperationPhase.FAILED, retry_at=later_ms)
+    actions = plan(declared, replace(EMPTY, operations=(entry,)), seen(), NOW_MS)
+    begun = {item.operation.kind for item in starts(actions)}
+    assert OperationKind.INGEST in begun and OperationKind.CREATE not in begun
+    assert any(isinstance(item, Wait) and item.subject == "create" for item in actions)
+    later = seen()
+    assert later.iceberg is not None
+    metadata = replace(later.iceberg.metadata, format_version=3)
+    later = replace(later, iceberg=replace(later.iceberg, metadata=metadata))
+    (blocked,) = plan(table(formatVersion=2), EMPTY, later, NOW_MS)
+    assert isinstance(blocked, Blocked) and blocked.reason == "TableMismatch"
+    assert "but the table is of version 3, and no table goes back" in blocked.message
+    assert started(declared, later)[0].kind is OperationKind.INGEST
+
+
 def test_another_source_under_the_same_name_is_refused() -> None:
     known = replace(checkpoint_after(None, FileListing(FILES), FILES), address="elsewhere")
     actions = plan(table(), EMPTY, seen(known), NOW_MS)

@@ -151,6 +151,7 @@ def _target(table: ResolvedTable) -> TableTarget:
             schema=_columns(spec.schema),
             catalog=catalog_entry(spec.catalog),
             format=ICEBERG,
+            format_version=spec.format_version,
         )
     written = _write_properties(spec)
     return TableTarget(

@@ -15,7 +15,8 @@ losing it only means looking again.
 7. Everything that is not due now has a moment to wait for.
 
 Of an Iceberg table there is nothing to roll back, restore or savepoint. While there is none, and
-neither columns nor an ingest that could make it are declared, the plan says so.
+neither columns nor an ingest that could make it are declared, the plan says so. One of a lower
+version than the declared one is upgraded by the operation that would create it.
 
 Operations run at the same time where the engine's rules let them (`concurrency`). One that failed
 is retried with growing delays; one that succeeded and is planned again anyway is delayed likewise,
@@ -51,7 +52,8 @@ from tideline_operator.decide.actions import (
 )
 from tideline_operator.decide.concurrency import may_begin_now
 from tideline_operator.decide.due_services import basis_of, needs_of
-from tideline_operator.decide.observed import Observed, ObservedSource, ObservedTable, WriterState
+from tideline_operator.decide.observed import Observed, ObservedSource, WriterState
+from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.planned_operation import (
     create_operation,
     ingest_operation,
@@ -63,6 +65,7 @@ from tideline_operator.decide.planned_operation import (
 )
 from tideline_operator.decide.service_ranking import in_order, rate_of
 from tideline_operator.decide.service_triggers import ServiceNeed, restore_basis
+from tideline_operator.decide.table_difference import difference_of
 from tideline_operator.decide.triggers import next_poll_ms
 from tideline_operator.resources.ingest import Ingest
 from tideline_operator.resources.lake_table import LakeTableSpec, TableFormat
@@ -171,7 +174,7 @@ def _standstill(spec: LakeTableSpec, observed: Observed) -> Blocked | None:
         return Blocked(problem.reason, problem.message, exit_code=problem.exit_code)
     if observed.refused is not None:
         return Blocked(NOT_ADOPTED, observed.refused.message, exit_code=2)
-    difference = difference_of(spec, observed.table) if observed.table is not None else None
+    difference = difference_of(spec, observed.iceberg or observed.table)
     if difference is not None:
         return Blocked(TABLE_MISMATCH, difference, exit_code=2)
     return None
@@ -183,30 +186,6 @@ def _look_again(observed: Observed, now_ms: int) -> tuple[Wait, ...]:
         return ()
     until_ms = now_ms + OBSERVE_RETRY_MS
     return (Wait("", WaitKind.RETRY, until_ms, "look at the table again"),)
-
-
-def difference_of(spec: LakeTableSpec, table: ObservedTable) -> str | None:
-    """How the table at the location differs from the spec in properties that can never change."""
-    keys = spec.key_generator
-    fields = (
-        ("recordKey", list(spec.record_key), list(table.record_key)),
-        ("partitionBy", _without_kinds(spec.partition_by), _without_kinds(table.partition_by)),
-        ("ordering", list(spec.ordering), list(table.ordering)),
-        ("type", spec.type.value, table.table_type),
-        ("keyGenerator.hiveStyle", keys.hive_style, table.hive_style),
-        ("keyGenerator.urlEncode", keys.url_encode, table.url_encode),
-    )
-    for field, wanted, found in fields:
-        if wanted != found:
-            return (
-                f"spec.{field} is {wanted}, but the table at the location was created with {found};"
-                " this cannot be changed: correct the spec or give another location"
-            )
-    return None
-
-
-def _without_kinds(columns: tuple[str, ...]) -> list[str]:
-    return [column.partition(":")[0] for column in columns]
 
 
 class _Planner:
@@ -261,6 +240,12 @@ class _Planner:
                 Blocked("TableMissing", self._missing(), exit_code=1),
                 Wait("", WaitKind.RETRY, again, "look for the table again"),
             ]
+        lag = self._lag_of_version(table)
+        upgrade: list[PlannedAction] = []
+        if lag:
+            upgrade = self._admit(create_operation(self._table), Priority.CREATE, lag)
+            if not upgrade or _has_start(upgrade):
+                return upgrade or self._once_it_is_quiet(lag)
         services = self._services()
         if table.files is None and table.count_at_ms is not None and not _has_start(services):
             reason = "count the files of the newest snapshot"
@@ -269,7 +254,14 @@ class _Planner:
         if quiet_at_ms is not None:
             reason = "look at what other writers have left alone for long enough by then"
             services.append(Wait("", WaitKind.RETRY, quiet_at_ms + 1, reason))
-        return self._ingests() + services
+        return upgrade + self._ingests() + services
+
+    def _lag_of_version(self, table: ObservedIceberg) -> str:
+        """Why the table is to be upgraded; empty where it is not."""
+        wanted, found = self._spec.format_version, table.metadata.format_version
+        if wanted is None or wanted <= found or self._spec.fenced:
+            return ""
+        return f"spec.formatVersion is {wanted}, and the table is of version {found}"
 
     def _missing(self) -> str:
         catalog = self._spec.catalog

@@ -22,7 +22,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.observed import Observed
-from tideline_operator.decide.planner import difference_of
+from tideline_operator.decide.table_difference import difference_of
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.reading.table_removal import TableRemoval
 from tideline_operator.report.status import owned_table

@@ -41,6 +41,7 @@ _ICEBERG_SERVICES = (
     "expire_snapshots",
     "remove_orphan_files",
 )
+_ICEBERG_FIELDS = ("format_version",)
 _ICEBERG_SETTINGS = ("quiet_for",)
 SERVICE_NAMES = tuple(json_name(name) for name in _HUDI_SERVICES)
 ICEBERG_SERVICE_NAMES = tuple(json_name(name) for name in _ICEBERG_SERVICES)
@@ -93,6 +94,9 @@ def format_rules(spec: type, services: type) -> tuple[CelRule, ...]:
     for name in _HUDI_FIELDS:
         is_absent = f"{is_hudi} || {_as_default(spec, name, 'self')}"
         rules.append(CelRule(is_absent, _ONLY_HUDI, field=json_name(name)))
+    for name in _ICEBERG_FIELDS:
+        is_absent = f"{is_iceberg} || {_as_default(spec, name, 'self')}"
+        rules.append(CelRule(is_absent, _ONLY_ICEBERG_SETTING, field=json_name(name)))
     for names, other, message in (
         (_HUDI_SERVICES, is_hudi, _ONLY_HUDI_SERVICE),
         (_ICEBERG_SERVICES, is_iceberg, _ONLY_ICEBERG_SERVICE),
@@ -137,6 +141,8 @@ def format_faults(spec: Any, *, is_iceberg: bool) -> Iterator[tuple[str, str]]:
             yield "catalog", _NO_CATALOG
         if any("(" in term for term in spec.partition_by):
             yield "partitionBy", _HUDI_TERMS
+        for name in _written(spec, _ICEBERG_FIELDS):
+            yield json_name(name), _ONLY_ICEBERG_SETTING
         for name in _written(services, _ICEBERG_SERVICES):
             yield f"services.{json_name(name)}", _ONLY_ICEBERG_SERVICE
         for name in _written(services, _ICEBERG_SETTINGS):

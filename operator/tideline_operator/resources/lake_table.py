@@ -14,6 +14,7 @@ from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSION, TABLE_VERSIONS
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.zone import TimelineZone
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSION, FORMAT_VERSIONS
 from tideline.settings.gate import problem_of
 from tideline.settings.setting import SettingPlace
 from tideline_operator.resources.engine import Engine
@@ -205,7 +206,7 @@ class LakeTableSpec:
         length_max=63,
     )
     format: TableFormat = described(
-        "Hudi, or Iceberg for maintenance of a table that others write.",
+        "Hudi or Iceberg; of a table that is made here, or that others make.",
         default=TableFormat.HUDI,
         immutable=True,
     )
@@ -217,6 +218,14 @@ class LakeTableSpec:
         minimum=min(TABLE_VERSIONS),
         maximum=max(TABLE_VERSIONS),
         immutable=True,
+    )
+    format_version: int | None = described(
+        "Version of an Iceberg table: it is created as 2 where this is left out, or as 3 (ids of "
+        "rows, deletion vectors). A table of a lower version is upgraded, which nothing takes "
+        "back; one of a higher version is refused.",
+        default=None,
+        minimum=FORMAT_VERSION,
+        maximum=max(FORMAT_VERSIONS),
     )
     record_key: tuple[str, ...] = described(
         "Columns that identify a row.",

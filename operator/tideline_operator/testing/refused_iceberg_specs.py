@@ -69,6 +69,13 @@ ICEBERG_REFUSALS = (
         "spec.location",
         ONE_PLACE,
     ),
+    _of_iceberg("formatVersion: 3", "formatVersion", "is for Iceberg tables"),
+    RefusedSpec(
+        with_iceberg("formatVersion: 1"),
+        "spec.formatVersion: 1; allowed: a whole number from 2 to 3",
+        "spec.formatVersion",
+        "should be greater than or equal to 2",
+    ),
     _of_iceberg("services: {rewriteDataFiles: {}}", "services.rewriteDataFiles"),
     _of_iceberg("services: {rewritePositionDeletes: {}}", "services.rewritePositionDeletes"),
     _of_iceberg("services: {rewriteManifests: {}}", "services.rewriteManifests"),

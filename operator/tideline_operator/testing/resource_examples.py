@@ -95,6 +95,7 @@ spec:
   format: Iceberg
   storeRef: minio
   location: s3://lake/orders
+  formatVersion: 3
   services:
     mode: Auto
     rewriteDataFiles:

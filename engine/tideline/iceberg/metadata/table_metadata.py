@@ -26,6 +26,8 @@ from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.sort_order import SortOrder
 
 FORMAT_VERSIONS = (1, 2, 3)
+FORMAT_VERSION = 2
+"""Of new tables for which none is given."""
 LINEAGE_SINCE = 3
 """The version whose rows have a lineage."""
 

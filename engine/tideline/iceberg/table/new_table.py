@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from tideline.iceberg.metadata.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortOrder
-from tideline.iceberg.metadata.table_metadata import LINEAGE_SINCE, TableMetadata
+from tideline.iceberg.metadata.table_metadata import (
+    FORMAT_VERSION,
+    LINEAGE_SINCE,
+    TableMetadata,
+)
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.storage.object_store import ObjectStore
 
-FORMAT_VERSION = 2
 UNSORTED = SortOrder()
 
 

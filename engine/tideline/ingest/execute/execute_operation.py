@@ -146,10 +146,14 @@ def _create(operation: Operation) -> OperationResult:
     from tideline.ingest.execute.open_ingest_table import open_ingest_table
 
     table = open_ingest_table(operation)
-    if table.exists:
+    if not table.exists:
+        table.created()
+        return OperationResult(operation.id, Outcome.SUCCEEDED, "created the table")
+    version = table.upgraded()
+    if version is None:
         return OperationResult(operation.id, Outcome.NOTHING, "the table is there already")
-    table.created()
-    return OperationResult(operation.id, Outcome.SUCCEEDED, "created the table")
+    message = f"upgraded the table to version {version}"
+    return OperationResult(operation.id, Outcome.SUCCEEDED, message)
 
 
 def _roll_back(operation: Operation, work: RollBack) -> OperationResult:

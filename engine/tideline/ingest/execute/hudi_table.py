@@ -108,6 +108,9 @@ class HudiIngestTable:
         lake = self.found().lake or create_declared_table(self.target, self.writer)
         return replace(self, lake=lake)
 
+    def upgraded(self) -> None:
+        """A Hudi table keeps its version until `tideline upgrade`."""
+
     def found(self) -> HudiIngestTable:
         return self if self.exists else HudiIngestTable.open(self.target, self.writer)
 

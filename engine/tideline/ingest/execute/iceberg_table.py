@@ -36,7 +36,7 @@ from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.iceberg.evolution.columns import AddColumn, WidenColumn
 from tideline.iceberg.evolution.execute import plan_changes
 from tideline.iceberg.evolution.step import Step
-from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_metadata import FORMAT_VERSION, TableMetadata
 from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite, UpsertRules, WriterProgress
@@ -129,6 +129,13 @@ class IcebergIngestTable:
     def created(self) -> IcebergIngestTable:
         declared = self.operation.table.schema
         return self._created(arrow_schema(declared)) if declared else self.found()
+
+    def upgraded(self) -> int | None:
+        wanted, lake = self.operation.table.format_version, self.lake
+        if lake is None or wanted is None or wanted <= lake.metadata.format_version:
+            return None
+        lake.alter().upgrade(wanted).commit()
+        return wanted
 
     def found(self) -> IcebergIngestTable:
         return self if self.exists else IcebergIngestTable.open(self.operation, self.clock)
@@ -230,6 +237,7 @@ class IcebergIngestTable:
                 evolve(None, columns).schema,
                 key=target.record_key,
                 partition_by=target.partition_by,
+                format_version=target.format_version or FORMAT_VERSION,
                 properties=target.creation_properties,
                 catalog=entry.catalog or None,
                 catalog_properties=dict(entry.properties),

@@ -78,6 +78,10 @@ class IngestTable(Protocol):
         """The table, made as it is declared where there is none; without declared columns the first
         write may make it."""
 
+    def upgraded(self) -> int | None:
+        """The version of a table that is there, where a later one is declared and it has become
+        one of that; None where nothing was to be done. Raises ConflictError."""
+
     def found(self) -> IngestTable:
         """The table, if it has been made since."""
 

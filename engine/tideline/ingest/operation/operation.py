@@ -88,6 +88,7 @@ class TableTarget:
     An Iceberg table that a catalog keeps has a `catalog`, and a location without a URI, whose
     options are those of its files; its `partition_by` has terms such as `day(ts)`.
     `unique_in_table`: a table that exists is to keep the global index that `write_properties` name.
+    `format_version` is that of an Iceberg table, None where none is declared.
     """
 
     name: str
@@ -103,6 +104,7 @@ class TableTarget:
     unique_in_table: bool = False
     table_version: int = TABLE_VERSION
     format: str = HUDI
+    format_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +300,8 @@ def _table_object(table: TableTarget) -> dict[str, Any]:
         content["uniqueInTable"] = True
     if table.format != HUDI:
         content["format"] = table.format
+    if table.format_version is not None:
+        content["formatVersion"] = table.format_version
     if table.catalog is not None:
         content["catalog"] = {
             "name": table.catalog.catalog,
@@ -322,6 +326,7 @@ def _read_table(content: Any) -> TableTarget:
         unique_in_table=bool(content.get("uniqueInTable", False)),
         table_version=int(content["tableVersion"]),
         format=str(content.get("format", HUDI)),
+        format_version=int(content["formatVersion"]) if "formatVersion" in content else None,
     )
 
 

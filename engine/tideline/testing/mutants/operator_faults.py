@@ -7,6 +7,7 @@ from tideline.testing.mutants.fault import Fault
 _OPERATOR = "operator/tideline_operator"
 _TESTS = "operator/tests"
 _PLANNER = f"{_OPERATOR}/decide/planner.py"
+_DIFFERENCE = "operator/tideline_operator/decide/table_difference.py"
 _PLANNER_TESTS = (f"{_TESTS}/decide/test_planner.py",)
 _CONCURRENCY_TESTS = (f"{_TESTS}/decide/test_concurrency.py",)
 _SETTLEMENT = f"{_OPERATOR}/controller/settlement.py"
@@ -52,7 +53,7 @@ OPERATOR_FAULTS = (
     ),
     Fault(
         "a table of another shape is taken over",
-        _PLANNER,
+        _DIFFERENCE,
         "        if wanted != found:\n",
         "        if not wanted and found:\n",
         _PLANNER_TESTS,
