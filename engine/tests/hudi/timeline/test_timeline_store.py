@@ -255,3 +255,44 @@ def test_a_timeline_with_nothing_new_in_it_is_listed_once() -> None:
     folder = BusyFolder([*BEGUN, CLUSTERED], modified_ms=NOW_MS - LISTING_MARGIN_MS - 1)
     TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
     assert folder.asked == 1
+
+
+class CountedListings(MemoryStore):
+    """Counts its listings; what `meanwhile` makes, the next one shows and was not there before."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.asked = 0
+        self.meanwhile: list[str] = []
+
+    def list_directory(self, prefix: str = "") -> Listing:
+        self.asked += 1
+        while self.meanwhile:
+            self.put(f"{prefix}/{self.meanwhile.pop()}", b"")
+        return super().list_directory(prefix)
+
+
+def test_what_was_listed_or_made_before_is_listed_once() -> None:
+    """Two listings show that what is new was there together; one does of what stood before it."""
+    store = CountedListings("listed")
+    timelines, others = (TimelineStore(store, LAYOUT_V1, SystemClock()) for _ in range(2))
+
+    def asked(own: InstantTime | None = None) -> int:
+        store.asked = 0
+        timelines.load(own)
+        return store.asked
+
+    others.create_requested(InstantTime.parse("20250922132154428"), Action.COMMIT)
+    assert (asked(), asked()) == (2, 1)
+    own = timelines.create_requested(InstantTime.parse("20250922132154429"), Action.COMMIT)
+    assert asked() == 1
+    timelines.complete(timelines.to_inflight(own), b"{}")
+    assert asked() == 1
+    timelines.remove(own.in_state(State.REQUESTED))
+    assert asked() == 1
+    other = others.create_requested(InstantTime.parse("20250922132154430"), Action.COMMIT)
+    assert asked(other.time) == 1, "the caller says that it made this one"
+    others.remove(other)
+    assert (asked(), asked()) == (2, 1)
+    store.meanwhile = [BUILT_ON_IT]
+    assert (asked(), asked()) == (2, 1), "made while it was listed"

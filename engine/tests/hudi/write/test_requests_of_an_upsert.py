@@ -18,6 +18,8 @@ pytestmark = pytest.mark.minio
 
 BUCKETS = 8
 OF_A_COMMIT_MAX = 31
+OF_A_STREAM_MAX = 56
+"""With the lock taken five times, a clean, the archive and a compaction that are not due."""
 OF_A_FILE_GROUP = Counter({"GET": 1, "PUT": 2, "HEAD": 1})
 """The base file; a marker and the new base file; whether the marker is still there."""
 PLAIN = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -82,3 +84,26 @@ def test_each_file_group_costs_four_and_a_longer_timeline_nothing(
     for _ in range(3):
         again = requests(lake, proxy, keys[:1])
     assert again == counter
+
+
+def test_a_stream_sends_little_beside_its_rows(
+    lake: LakeTable, proxy: FaultyS3Proxy, minio_bucket: str
+) -> None:
+    """Each commit cleans, looks at the archive and whether a compaction is due, of what it and the
+    commits before it have read already."""
+    location = lake.hoodie_table.location
+    uri = f"s3://{minio_bucket}/stream"
+    stream = LakeTable.create(
+        uri,
+        record_key="id",
+        table_type="MERGE_ON_READ",
+        properties=INDEX,
+        storage_options=dict(location.options),
+    )
+    one_row = pa.table({"id": ["k1"], "v": [1]})
+    for _ in range(3):
+        stream.write(one_row)
+    before = len(proxy.requests)
+    stream.write(one_row)
+    found = Counter(request.method for request in proxy.requests[before:])
+    assert found.total() <= OF_A_STREAM_MAX, found

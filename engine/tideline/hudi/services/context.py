@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tideline.hudi.capabilities.guard import require
+from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.recovery.execute import FailedWrites, RolledBack
 from tideline.hudi.recovery.recover import execute_recovery
@@ -68,16 +68,15 @@ class ServiceContext:
         return not is_heartbeat_dead(table.store, str(instant.time), table.clock, limits)
 
     @contextmanager
-    def planning(self, permission: Permission) -> Iterator[None]:
-        """Holds the lock while a plan is made and written; failed writes are rolled back first."""
+    def planning(self, permission: Permission) -> Iterator[ActiveTimeline]:
+        """Holds the lock while a plan is made and written, of this timeline; failed writes are
+        rolled back first."""
         with self.table.lock(self.config.lock_timing).acquire():
-            require(self.table, permission)
-            self.roll_back_failed_writes()
-            yield
+            timeline = admit(self.table, permission)
+            undone = execute_recovery(self.table, timeline, self.policy)
+            yield self.table.timeline() if undone else timeline
 
-    def roll_back_failed_writes(
-        self, *, gives_up_unreadable: bool = False
-    ) -> tuple[RolledBack, ...]:
-        """Undo what dead writers left. Call under the lock."""
-        policy = replace(self.policy, gives_up_unreadable=gives_up_unreadable)
+    def roll_back_failed_writes(self) -> tuple[RolledBack, ...]:
+        """Undo what dead writers left, and plans that cannot be read. Call under the lock."""
+        policy = replace(self.policy, gives_up_unreadable=True)
         return execute_recovery(self.table, self.table.timeline(), policy)

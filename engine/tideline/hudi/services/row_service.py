@@ -32,7 +32,9 @@ class RowService(TableService):
     completed_as: ClassVar[Action]
 
     @abstractmethod
-    def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
+    def write_plan(
+        self, context: ServiceContext, timeline: ActiveTimeline, *, is_async: bool
+    ) -> Instant | NotDue:
         """Write the plan if it is due. Called under the table lock; see `schedule`."""
 
     @abstractmethod
@@ -52,8 +54,8 @@ class RowService(TableService):
         """
 
     def schedule(self, context: ServiceContext, *, is_async: bool = False) -> Instant | NotDue:
-        with context.planning(self.permission):
-            return self.write_plan(context, is_async=is_async)
+        with context.planning(self.permission) as timeline:
+            return self.write_plan(context, timeline, is_async=is_async)
 
     def execute(self, context: ServiceContext) -> ServiceRun:
         before = self.finish_pending(context)

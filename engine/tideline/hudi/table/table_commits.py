@@ -20,6 +20,9 @@ from tideline.hudi.timeline.commit_metadata import CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 
+_NOTES_MAX = 1000
+"""A table may be open for as long as a stream runs: above it, the older half is read again."""
+
 
 class TableCommits:
     """The commits of one table, its archive, and its pending plans."""
@@ -57,9 +60,12 @@ class TableCommits:
 
     def note(self, instant: Instant) -> CommitNote:
         """What is remembered of a completed commit. Raises as `read`."""
-        if instant not in self._notes:
-            self._notes[instant] = CommitNote.of(self.read(instant))
-        return self._notes[instant]
+        found = self._notes.get(instant)
+        if found is None:
+            found = self._notes[instant] = CommitNote.of(self.read(instant))
+            if len(self._notes) > _NOTES_MAX:
+                self._notes = dict(sorted(self._notes.items())[_NOTES_MAX // 2 :])
+        return found
 
     def archive(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""

@@ -24,11 +24,15 @@ class TableInstants:
         self._store = properties.store
         self._clock = properties.clock
         self._zone_name: str | None = None
+        self._timelines: TimelineStore | None = None
 
     @property
     def timelines(self) -> TimelineStore:
         """The timeline's objects, in the table's layout."""
-        return TimelineStore(self._store, self._properties.layout.timeline, self._clock)
+        layout = self._properties.layout.timeline
+        if self._timelines is None or self._timelines.layout != layout:
+            self._timelines = TimelineStore(self._store, layout, self._clock)
+        return self._timelines
 
     def load(self, own: InstantTime | None = None) -> ActiveTimeline:
         """The active timeline as it is now, `own` being an instant of the caller's."""

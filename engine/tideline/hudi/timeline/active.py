@@ -7,7 +7,7 @@ in one of three states, and the next writer can take up each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -188,12 +188,16 @@ class TimelineStore:
     A move that fails with StorageUnavailableError may have happened. Calling again with the same
     `token` (ASCII, unique to the attempt) is safe: what this attempt created counts as its own.
     Without one every call is an attempt of its own.
+
+    One that is kept lists less: `_standing` are the paths that it has listed or made, and a listing
+    that shows the same ones is not torn.
     """
 
     def __init__(self, store: ObjectStore, layout: TimelineLayout, clock: Clock) -> None:
         self.store = store
         self.layout = layout
         self.clock = clock
+        self._standing: frozenset[str] | None = None
 
     def load(self, own: InstantTime | None = None) -> ActiveTimeline:
         """The timeline as it is now, `own` being an instant of the caller's; empty when there is
@@ -222,24 +226,33 @@ class TimelineStore:
 
         A listing takes time, and what is created during it is in it or not: it may show a commit
         and lack the clustering that the commit was built on. So a listing with something new in it
-        is made again, until two in a row agree; what they show was there together between them.
+        is made again, until it shows what stood before it was made; all of that was there together.
         What the caller made itself, before it listed, makes none doubtful.
         """
-        previous: frozenset[str] | None = None
         for _ in range(_LISTINGS_MAX):
-            begun_ms = self.clock.now_ms()
+            standing, started_ms = self._standing, self.clock.now_ms()
             listing = self.store.list_directory(self.layout.directory)
-            paths = frozenset(item.path for item in listing.objects)
-            others = (item for item in listing.objects if not self._is_of(item.path, own))
-            newest_ms = max((item.modified_ms for item in others), default=0)
-            if paths == previous or newest_ms < begun_ms - LISTING_MARGIN_MS:
+            self._standing = frozenset(item.path for item in listing.objects)
+            if standing is not None and self._are_of(self._standing ^ standing, own):
                 break
-            previous = paths
+            newest_ms = max(
+                (
+                    info.modified_ms
+                    for info in listing.objects
+                    if not self._are_of((info.path,), own)
+                ),
+                default=0,
+            )
+            if newest_ms < started_ms - LISTING_MARGIN_MS:
+                break
         return listing
 
-    def _is_of(self, path: str, own: InstantTime | None) -> bool:
-        instant = None if own is None else self.layout.parse(path.rpartition("/")[2])
-        return instant is not None and instant.time == own
+    def _are_of(self, paths: Iterable[str], own: InstantTime | None) -> bool:
+        return all(own is not None and self._time_of(path) == own for path in paths)
+
+    def _time_of(self, path: str) -> InstantTime | None:
+        instant = self.layout.parse(path.rpartition("/")[2])
+        return None if instant is None else instant.time
 
     def create_requested(
         self, time: InstantTime, action: Action, body: bytes = b"", token: str | None = None
@@ -346,6 +359,7 @@ class TimelineStore:
         for found in self._named(instant):
             path = self.path(found)
             DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
+            self._standing = (self._standing or frozenset()) - {path}
 
     def path(self, instant: Instant) -> str:
         """Where the instant's object is, relative to the table base."""
@@ -370,6 +384,7 @@ class TimelineStore:
         if isinstance(outcome, AlreadyExists):
             message = f"another process already made this instant {instant.state.value.lower()}"
             raise ConflictError(message, table=self.store.uri, instant=instant, path=path)
+        self._standing = (self._standing or frozenset()) | {path}
         return instant
 
     def _require(self, instant: Instant) -> None:

@@ -94,6 +94,9 @@ class LsmHistory(ArchivedTimeline):
             found = [(str(file["fileName"]), int(file["fileLen"])) for file in content["files"]]
         return Manifest(number, tuple(self.file(*pair, named_by=path) for pair in found))
 
+    def published(self, manifest: Manifest) -> None:
+        """A writer made this manifest the newest."""
+
     def manifest_path(self, number: int) -> str:
         """Where the manifest of this number is."""
         return f"{self.directory}/manifest_{number}"
@@ -219,6 +222,25 @@ class LsmHistory(ArchivedTimeline):
         from tideline.formats.history_file import read_history_file
 
         return read_history_file(self.body(file), columns, path=file.path)
+
+
+class HeldHistory(LsmHistory):
+    """The history while the table lock is held: nobody else writes it, so the newest manifest is
+    read once. `has_moved`: a manifest was published since."""
+
+    def __init__(self, store: ObjectStore, folder: str) -> None:
+        super().__init__(store, folder)
+        self.has_moved = False
+        self._newest: Manifest | None = None
+
+    def manifest(self, number: int | None = None) -> Manifest:
+        if self._newest is None:
+            self._newest = super().manifest()
+        is_newest = number is None or number == self._newest.number
+        return self._newest if is_newest else super().manifest(number)
+
+    def published(self, manifest: Manifest) -> None:
+        self._newest, self.has_moved = manifest, True
 
 
 def manifest_number(path: str) -> int | None:

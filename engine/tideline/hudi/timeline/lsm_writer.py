@@ -103,9 +103,12 @@ def history_leftovers(history: LsmHistory) -> tuple[str, ...]:
     """What a writer that died left after step 1 or 2: files of no version, by path."""
     listed, numbers = _listed(history)
     newest = history.manifest().number
-    named = _named_by(history, (number for number in numbers.values() if number <= newest))
-    data = (path for path in listed if path.endswith(_DATA_SUFFIX) and path not in named)
-    return (*(path for path, number in numbers.items() if number > newest), *data)
+    data = {path for path in listed if path.endswith(_DATA_SUFFIX)}
+    for number in sorted((number for number in numbers.values() if number <= newest), reverse=True):
+        if not data:
+            break
+        data -= _named_by(history, (number,))
+    return (*(path for path, number in numbers.items() if number > newest), *sorted(data))
 
 
 def sweep_history(history: LsmHistory) -> None:
@@ -178,4 +181,5 @@ def _publish(
     ]
     store.put(history.manifest_path(number), json.dumps({"files": named}, indent=2).encode())
     store.put(f"{history.directory}/{VERSION_FILE}", str(number).encode())
+    history.published(Manifest(number, tuple(files)))
     return written

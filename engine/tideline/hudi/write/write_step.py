@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.keys.partition_path import check_new_partition
 from tideline.hudi.placement.upsert_partitioner import average_record_size
-from tideline.hudi.table.file_group import BaseFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.properties import MergeMode, TableType
@@ -73,19 +72,11 @@ def record_bytes(table: HoodieTable, timeline: ActiveTimeline, config: WriteConf
     is_merged = table.config.table_type is TableType.MERGE_ON_READ
     actions = (Action.COMMIT, Action.DELTACOMMIT) if is_merged else (Action.COMMIT,)
 
-    def newest_first() -> Iterator[tuple[int, int]]:
-        for instant in reversed(timeline.completed().of(*actions).instants):
-            stats = [
-                stat
-                for stat in table.commits.read(instant).write_stats
-                if stat.path and BaseFile.parse(*split_path(stat.path)) is not None
-            ]
-            yield (
-                sum(stat.total_write_bytes for stat in stats),
-                sum(stat.num_writes for stat in stats),
-            )
-
-    return average_record_size(newest_first(), config.sizing)
+    newest_first = reversed(timeline.completed().of(*actions).instants)
+    notes = map(table.commits.note, newest_first)
+    return average_record_size(
+        ((note.base_bytes, note.base_records) for note in notes), config.sizing
+    )
 
 
 def check_new_partitions(

@@ -45,7 +45,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.carried import read_carried
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.lsm_history import LsmHistory
+from tideline.hudi.timeline.lsm_history import HeldHistory, LsmHistory
 from tideline.lock_timing import LockTiming
 from tideline.plain_json import members
 from tideline.services.benefit import Benefit
@@ -153,7 +153,7 @@ def plan_table_archival(
     would be archived, lists the partitions it replaced something in; but looks no further than
     the oldest `instants_max` of the plan, which then are those that may be archived.
     """
-    facts = ArchivalFacts.of(StoredFacts(table, timeline))
+    facts = ArchivalFacts.of(StoredFacts(table, timeline), config)
     plan = plan_archival(timeline, config, facts)
     if isinstance(plan, NotDue):
         return plan
@@ -195,8 +195,7 @@ def execute_archival(
     Raises CorruptTableError for an instant whose body cannot be read: nothing of it is deleted.
     """
     writer = _archive_writer(table)
-    resumed, deleted = finish_archival(table)
-    states = _list_states(table)
+    resumed, deleted, states = _finish(table, writer)
     plan = plan_timeline(table, _timeline(table, states), config, config.instants_per_portion)
     archives: tuple[WrittenArchive, ...] = ()
     left = 0
@@ -218,18 +217,26 @@ def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], DeletedObj
 
     Gives the instants that were archived already and the objects deleted for them.
     """
-    writer = _archive_writer(table)
+    resumed, deleted, _ = _finish(table, _archive_writer(table))
+    return resumed, deleted
+
+
+def _finish(
+    table: HoodieTable, writer: ArchiveWriter
+) -> tuple[tuple[Instant, ...], DeletedObjects, tuple[StoredState, ...]]:
+    """The same, and the objects of the timeline after it."""
     writer.recover()
     states = _list_states(table)
     active = frozenset(state.instant for state in states if state.instant.is_completed)
     resumed = tuple(sorted(writer.still_active(active)))
-    return resumed, _remove(table, resumed, states)
+    deleted = _remove(table, resumed, states)
+    return resumed, deleted, _list_states(table) if resumed else states
 
 
 def _archive_writer(table: HoodieTable) -> ArchiveWriter:
     archived = table.commits.archive()
     if isinstance(archived, LsmHistory):
-        return LsmArchiveWriter(table, archived)
+        return LsmArchiveWriter(table, HeldHistory(archived.store, table.layout.archive.folder))
     return LogArchiveWriter(table)
 
 

@@ -15,7 +15,7 @@ from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.merge import MergedArchives
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action, Instant, State
-from tideline.hudi.timeline.lsm_history import LsmHistory, range_and_level
+from tideline.hudi.timeline.lsm_history import HeldHistory, range_and_level
 from tideline.hudi.timeline.lsm_writer import (
     append_to_history,
     clean_history,
@@ -33,7 +33,7 @@ class LsmArchiveWriter:
     """See `ArchiveWriter`."""
 
     table: HoodieTable
-    history: LsmHistory
+    history: HeldHistory
 
     def recover(self) -> None:
         sweep_history(self.history)
@@ -64,7 +64,8 @@ class LsmArchiveWriter:
         done = merge_history(
             self.history, files=limits.files_per_merge, bytes_max=limits.merged_bytes_max
         )
-        clean_history(self.history, kept=limits.manifests_kept)
+        if self.history.has_moved:
+            clean_history(self.history, kept=limits.manifests_kept)
         if not done:
             return None
         replaced = tuple(file.path for entry in done for file in entry.replaced)

@@ -55,8 +55,10 @@ class ArchivalFacts:
     schema_commit: InstantTime | None = None
 
     @classmethod
-    def of(cls, facts: DueFacts) -> ArchivalFacts:
-        """What is known before any file is listed."""
+    def of(cls, facts: DueFacts, config: ArchivalConfig) -> ArchivalFacts:
+        """What is known before any file is listed. Nothing is read where the timeline is short."""
+        if _is_short(facts.timeline, config):
+            return cls(facts.is_merge_on_read)
         holds = facts.archival_holds
         return cls(
             facts.is_merge_on_read,
@@ -172,6 +174,11 @@ def _limits(
     needed = len(commits.after(clean.earliest_retained)) + 2
     raised_by = max(0, needed - config.commits_min)
     return config.commits_min + raised_by, config.commits_max + raised_by
+
+
+def _is_short(timeline: ActiveTimeline, config: ArchivalConfig) -> bool:
+    kinds = (COMMIT_ACTIONS, {Action.CLEAN}, {Action.ROLLBACK})
+    return all(len(timeline.of(*kind).completed()) <= config.commits_max for kind in kinds)
 
 
 def _surplus(instants: tuple[Instant, ...], config: ArchivalConfig) -> tuple[Instant, ...]:

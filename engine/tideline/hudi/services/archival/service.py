@@ -33,7 +33,8 @@ class Archival(TableService):
         return ArchivalConfig.from_settings(read)
 
     def due(self, facts: DueFacts, read: Settings) -> Due | NotDue:
-        found = plan_archival(facts.timeline, self.settings(read), ArchivalFacts.of(facts))
+        config = self.settings(read)
+        found = plan_archival(facts.timeline, config, ArchivalFacts.of(facts, config))
         return found if isinstance(found, NotDue) else Due(found.explain().reason)
 
     def plan(self, context: ServiceContext, timeline: ActiveTimeline) -> Explanation | NotDue:

@@ -144,9 +144,11 @@ def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDon
     NotDue when there was neither. Raises CorruptTableError for a plan that cannot be read.
     """
     with table.lock(config.lock_timing).acquire():
-        reopen_empty_clean(table, table.timeline())
-        instants = list(find_abandoned_cleans(table, table.timeline(), config))
-        scheduled = schedule_cleaning(table, config)
+        timeline = table.timeline()
+        if reopen_empty_clean(table, timeline):
+            timeline = table.timeline()
+        instants = list(find_abandoned_cleans(table, timeline, config))
+        scheduled = schedule_cleaning(table, config, timeline)
         if isinstance(scheduled, Instant):
             instants.append(scheduled)
     if not instants and isinstance(scheduled, NotDue):
@@ -183,9 +185,12 @@ def plan_table_cleaning(
     return plan
 
 
-def schedule_cleaning(table: HoodieTable, config: CleaningConfig) -> Instant | NotDue:
-    """Write the requested instant of a clean that is due. Call under the lock."""
-    timeline = table.timeline()
+def schedule_cleaning(
+    table: HoodieTable, config: CleaningConfig, timeline: ActiveTimeline | None = None
+) -> Instant | NotDue:
+    """Write the requested instant of a clean that is due, of the timeline as it is under the
+    table lock."""
+    timeline = table.timeline() if timeline is None else timeline
     plan = plan_table_cleaning(table, config, timeline)
     if isinstance(plan, NotDue):
         return plan

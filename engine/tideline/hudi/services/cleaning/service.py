@@ -48,8 +48,8 @@ class Cleaning(TableService):
         return plan if isinstance(plan, NotDue) else plan.explain()
 
     def schedule(self, context: ServiceContext, *, is_async: bool = False) -> Instant | NotDue:
-        with context.planning(self.permission):
-            return schedule_cleaning(context.table, self.settings(context.settings))
+        with context.planning(self.permission) as timeline:
+            return schedule_cleaning(context.table, self.settings(context.settings), timeline)
 
     def execute(self, context: ServiceContext) -> ServiceRun:
         done = clean_table(context.table, self.settings(context.settings))

@@ -89,10 +89,14 @@ def plan_due_clustering(
 
 
 def schedule_clustering(
-    table: HoodieTable, config: ClusteringConfig, *, commits_max: int | None = None
+    table: HoodieTable,
+    config: ClusteringConfig,
+    *,
+    commits_max: int | None = None,
+    timeline: ActiveTimeline | None = None,
 ) -> Instant | NotDue:
-    """Write a clustering plan if one is due. Call under the table lock."""
-    timeline = table.timeline()
+    """Write a clustering plan if one is due, of the timeline as it is under the table lock."""
+    timeline = table.timeline() if timeline is None else timeline
     now = table.instants.next_time(timeline)
     plan = plan_due_clustering(table, timeline, config, now, commits_max=commits_max)
     if isinstance(plan, NotDue):

@@ -65,10 +65,14 @@ class Clustering(RowService):
         plan = plan_due_clustering(table, timeline, config, table.instants.next_time(timeline))
         return plan if isinstance(plan, NotDue) else plan.explain()
 
-    def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
+    def write_plan(
+        self, context: ServiceContext, timeline: ActiveTimeline, *, is_async: bool
+    ) -> Instant | NotDue:
         config = self.settings(context.settings)
         commits_max = config.async_commits_max if is_async else config.inline_commits_max
-        return schedule_clustering(context.table, config, commits_max=commits_max)
+        return schedule_clustering(
+            context.table, config, commits_max=commits_max, timeline=timeline
+        )
 
     def pending(self, table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, ...]:
         found = timeline.pending().of(Action.REPLACECOMMIT, Action.CLUSTERING)

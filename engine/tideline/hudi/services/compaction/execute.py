@@ -69,9 +69,11 @@ def plan_due_compaction(
     )
 
 
-def schedule_compaction(table: HoodieTable, config: CompactionConfig) -> Instant | NotDue:
-    """Write a compaction plan if one is due. Call under the table lock."""
-    timeline = table.timeline()
+def schedule_compaction(
+    table: HoodieTable, config: CompactionConfig, timeline: ActiveTimeline | None = None
+) -> Instant | NotDue:
+    """Write a compaction plan if one is due, of the timeline as it is under the table lock."""
+    timeline = table.timeline() if timeline is None else timeline
     now = table.instants.next_time(timeline)
     plan = plan_due_compaction(table, timeline, config, now)
     if isinstance(plan, NotDue):

@@ -63,8 +63,10 @@ class Compaction(RowService):
         plan = plan_due_compaction(table, timeline, config, table.instants.next_time(timeline))
         return plan if isinstance(plan, NotDue) else plan.explain()
 
-    def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
-        return schedule_compaction(context.table, self.settings(context.settings))
+    def write_plan(
+        self, context: ServiceContext, timeline: ActiveTimeline, *, is_async: bool
+    ) -> Instant | NotDue:
+        return schedule_compaction(context.table, self.settings(context.settings), timeline)
 
 
 COMPACTION = Compaction()

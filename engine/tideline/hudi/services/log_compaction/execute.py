@@ -58,9 +58,11 @@ def plan_due_log_compaction(
     )
 
 
-def schedule_log_compaction(table: HoodieTable, config: LogCompactionConfig) -> Instant | NotDue:
-    """Write a log compaction plan if one is due. Call under the table lock."""
-    timeline = table.timeline()
+def schedule_log_compaction(
+    table: HoodieTable, config: LogCompactionConfig, timeline: ActiveTimeline | None = None
+) -> Instant | NotDue:
+    """Write a log compaction plan if one is due, of the timeline as it is under the table lock."""
+    timeline = table.timeline() if timeline is None else timeline
     plan = plan_due_log_compaction(table, timeline, config)
     if isinstance(plan, NotDue):
         return plan

@@ -52,8 +52,10 @@ class LogCompaction(RowService):
         plan = plan_due_log_compaction(context.table, timeline, self.settings(context.settings))
         return plan if isinstance(plan, NotDue) else plan.explain()
 
-    def write_plan(self, context: ServiceContext, *, is_async: bool) -> Instant | NotDue:
-        return schedule_log_compaction(context.table, self.settings(context.settings))
+    def write_plan(
+        self, context: ServiceContext, timeline: ActiveTimeline, *, is_async: bool
+    ) -> Instant | NotDue:
+        return schedule_log_compaction(context.table, self.settings(context.settings), timeline)
 
     def gave_up(self, context: ServiceContext, instant: Instant) -> bool:
         """A dead attempt goes with its plan: what it appended stays in the logs."""

@@ -72,7 +72,7 @@ class Rollback(TableService):
 
     def execute(self, context: ServiceContext) -> ServiceRun:
         with context.table.lock(context.config.lock_timing).acquire():
-            undone = context.roll_back_failed_writes(gives_up_unreadable=True)
+            undone = context.roll_back_failed_writes()
         return ServiceRun(
             self, tuple(map(UndoneWrite, undone)), None if undone else _NO_WRITER_DIED
         )
