@@ -40,7 +40,7 @@ from bench.indexed_table import add_file_groups, begin_indexed
 from bench.measurement import machine_object
 from bench.quiet import LOAD_MAX, wait_for_quiet
 from tideline.lake_table import LakeTable
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.minio_server import MinioServer
 
 ROUNDS = 3
@@ -187,8 +187,8 @@ def requests(case: Case) -> dict[str, int]:
 
 
 @contextmanager
-def _counted_store() -> Iterator[tuple[FaultyS3Proxy, Mapping[str, str], str]]:
-    with MinioServer() as server, FaultyS3Proxy(server.address) as proxy:
+def _counted_store() -> Iterator[tuple[FaultyStoreProxy, Mapping[str, str], str]]:
+    with MinioServer() as server, FaultyStoreProxy(server.address) as proxy:
         os.environ.update(server.environment())
         storage = {**server.storage_options(), "endpoint": proxy.endpoint}
         yield proxy, storage, server.create_bucket()

@@ -16,7 +16,7 @@ from tideline.hudi.table.properties import PROPERTIES_PATH, update_table_propert
 from tideline.hudi.table.table_config import BUCKET_COUNT, INDEX_TYPE, TableType
 from tideline.publication.publish import publish_table
 from tideline.storage.location import StoreLocation
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.fixtures import all_expected, fixture_table
 from tideline.testing.small_table import SmallTable, batch
 
@@ -77,7 +77,7 @@ def test_on_s3_nothing_is_put_or_deleted(
     endpoint = dict(s3_location.options)["endpoint"]
     table = SmallTable.create(s3_location)
     table.write("upsert", batch(range(4), 1))
-    with FaultyS3Proxy(endpoint.removeprefix("http://")) as proxy:
+    with FaultyStoreProxy(endpoint.removeprefix("http://")) as proxy:
         monkeypatch.setenv("TIDELINE_S3_ENDPOINT", proxy.endpoint)
         monkeypatch.setenv("TIDELINE_S3_ALLOW_HTTP", "true")
         assert adopt(s3_location.uri, capsys)["state"]["files"]["base_files"] == 2

@@ -10,7 +10,7 @@ from tideline.errors import StorageUnavailableError
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.s3.client import S3Endpoint
 from tideline.storage.s3.store import S3Store
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 
 IMPATIENT = RequestLimits(
     connect_timeout_s=0.5,
@@ -19,6 +19,8 @@ IMPATIENT = RequestLimits(
     retries_max=1,
     retry_timeout_s=1.0,
 )
+
+BUSY = [(ProxyFault.ANSWER_503, "503"), (ProxyFault.ANSWER_429, "429")]
 
 
 def store_at(endpoint: str, bucket: str = "bucket", limits: RequestLimits = IMPATIENT) -> S3Store:
@@ -32,8 +34,8 @@ def any_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def proxy() -> Iterator[FaultyS3Proxy]:
-    with FaultyS3Proxy() as running:
+def proxy() -> Iterator[FaultyStoreProxy]:
+    with FaultyStoreProxy() as running:
         yield running
 
 
@@ -75,21 +77,24 @@ def test_an_unknown_host_is_named(any_credentials: None) -> None:  # noqa: ARG00
     every_request_fails(store_at("http://no-such-host.invalid"), "host name not found")
 
 
+@pytest.mark.parametrize(("fault", "status"), BUSY)
 def test_a_busy_server_is_retried_and_then_named(
     any_credentials: None,  # noqa: ARG001
-    proxy: FaultyS3Proxy,
+    proxy: FaultyStoreProxy,
+    fault: ProxyFault,
+    status: str,
 ) -> None:
-    proxy.inject_always(ProxyFault.ANSWER_503)
+    proxy.inject_always(fault)
     store = store_at(proxy.endpoint)
-    with pytest.raises(StorageUnavailableError, match="503 SlowDown"):
+    with pytest.raises(StorageUnavailableError, match=f"{status} SlowDown"):
         store.get("x")
     assert proxy.count("GET") == 2
-    every_request_fails(store, "503")
+    every_request_fails(store, status)
 
 
 def test_a_dropped_connection_is_named(
     any_credentials: None,  # noqa: ARG001
-    proxy: FaultyS3Proxy,
+    proxy: FaultyStoreProxy,
 ) -> None:
     proxy.inject_always(ProxyFault.DROP_REQUEST)
     every_request_fails(store_at(proxy.endpoint), "connection dropped")
@@ -97,7 +102,7 @@ def test_a_dropped_connection_is_named(
 
 def test_a_silent_server_times_out(
     any_credentials: None,  # noqa: ARG001
-    proxy: FaultyS3Proxy,
+    proxy: FaultyStoreProxy,
 ) -> None:
     proxy.inject_always(ProxyFault.STALL)
     store = store_at(proxy.endpoint)

@@ -11,7 +11,7 @@ from tideline.errors import ObjectNotFoundError
 from tideline.storage.copying import copy_object
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.minio_server import MinioServer
 
 BODY = bytes(range(256)) * 5_000
@@ -61,7 +61,7 @@ def test_between_other_stores_it_is_streamed(tmp_path: Path) -> None:
 def test_within_a_bucket_the_server_copies(
     minio_server: MinioServer, s3_location: StoreLocation
 ) -> None:
-    with FaultyS3Proxy(minio_server.address) as proxy:
+    with FaultyStoreProxy(minio_server.address) as proxy:
         options = {**dict(s3_location.options), "endpoint": proxy.endpoint}
         source = StoreLocation.of(f"{s3_location.uri}/in", options).open()
         target = StoreLocation.of(f"{s3_location.uri}/out", options).open()

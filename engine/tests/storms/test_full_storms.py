@@ -1,7 +1,10 @@
 """Storms of kills with everybody at one table: writers, services, an eraser, a follower of changes,
 a publisher and readers, on a table that keeps a metadata table, over listings that come late.
 
-`TIDELINE_KILLS=<n>` has so many processes die on folders, and as many on S3 (`make storms`: 500).
+At each kind of store there is one without erasers and followers, with faults on the wire: a proxy
+throttles, resets connections, cuts answers and loses replies of requests that took effect.
+`TIDELINE_KILLS=<n>` has so many processes die on folders, as many on S3, and half as many at each
+kind of store (`make storms`: 500).
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ import pytest
 
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 from tideline.testing.full_storm import (
     LISTING_DELAY_S_MAX,
     audit_all,
     parts_of,
     stormy_table,
 )
-from tideline.testing.kill_storm import KillStorm
+from tideline.testing.kill_storm import AT_A_SERVER, KillStorm
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.storm_states import read_lines
 from tideline.testing.storm_writer import Event
@@ -34,12 +38,21 @@ SHORT_LIFE_S = 1.0
 """On a folder; a storm lengthens it where too little is written."""
 ERASURES = 3
 STORM_S_MAX = 1200.0
-S3_OPTIONS = {
-    "hoodie.client.heartbeat.interval_in_ms": "1000",
-    "hoodie.client.heartbeat.tolerable.misses": "4",
-    "hoodie.write.lock.storage.validity.timeout.secs": "10",
-    "hoodie.write.lock.storage.renew.interval.secs": "1",
+FAULTS = {
+    ProxyFault.ANSWER_503: 0.005,
+    ProxyFault.ANSWER_429: 0.005,
+    ProxyFault.DROP_REQUEST: 0.01,
+    ProxyFault.APPLY_AND_DROP_REPLY: 0.02,
+    ProxyFault.APPLY_AND_ANSWER_500: 0.01,
+    ProxyFault.CUT_BODY: 0.01,
 }
+STORES = [
+    pytest.param("s3_location", marks=pytest.mark.minio, id="minio"),
+    pytest.param("azure_location", marks=pytest.mark.azurite, id="azurite"),
+    pytest.param("gcs_location", id="gcs"),
+]
+AT_STORES = ("publisher", "reader")
+"""Beside writers, a mover and a keeper: a proof of an erasure takes longer than a life there."""
 KINDS = [(table_type, version) for table_type in TableType for version in (6, 9)]
 
 
@@ -50,11 +63,14 @@ def new_storm(
     *,
     life_s_max: float,
     options: Mapping[str, str],
+    proxy: FaultyStoreProxy | None = None,
 ) -> KillStorm:
+    """At a location, which its processes reach through a proxy if there is one."""
     table_type, version = kind
     table = stormy_table(location, table_type, version=version, is_followed=version == 9)
+    reached = location if proxy is None else proxy.reached(location)
     storm = KillStorm(
-        location,
+        reached,
         table,
         folder,
         options,
@@ -62,7 +78,7 @@ def new_storm(
         life_s_max=life_s_max,
         listing_delay_s_max=LISTING_DELAY_S_MAX,
     )
-    storm.parts = parts_of(location, folder, options)
+    storm.parts = parts_of(reached, folder, options)
     return storm
 
 
@@ -103,6 +119,20 @@ def told(storm: KillStorm) -> str:
     return f"{storm.kills} kills: {counted}, { ({k: dict(v) for k, v in journals.items()}) }"
 
 
+def figures(storms: Sequence[KillStorm]) -> str:
+    """What is said of a store."""
+    events = sum((storm.events() for storm in storms), Counter[Event]())
+    written = events[Event.ACKNOWLEDGED] + events[Event.FOUND]
+    kills, looks = sum(storm.kills for storm in storms), sum(map(reads_in, storms))
+    doubt = f"{events[Event.UNKNOWN]} unknown, {events[Event.FOUND]} found committed"
+    return f"{kills} kills, {written} acknowledged, in doubt {doubt}, {looks} reads"
+
+
+def reads_in(storm: KillStorm) -> int:
+    """How often a reader saw a state of the table or of its publication."""
+    return sum(line[0] == "seen" for line in read_lines(storm.folder / "reader"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[::3], ids=lambda kind: f"{kind[0].name.lower()}-{kind[1]}")
 def test_a_short_storm_with_everybody(kind: tuple[TableType, int], tmp_path: Path) -> None:
@@ -132,7 +162,35 @@ def test_a_storm_with_everybody_on_s3(
     for number, kind in enumerate(KINDS):
         location = StoreLocation.of(f"{s3_location.uri}-{number}", minio_server.storage_options())
         folder = tmp_path / f"storm-{number}"
-        storms.append(new_storm(location, folder, kind, life_s_max=25.0, options=S3_OPTIONS))
+        storms.append(new_storm(location, folder, kind, life_s_max=25.0, options=AT_A_SERVER))
     rage(storms, kills=KILLS, erasures=ERASURES, seconds_max=2 * STORM_S_MAX)
     assert sum(storm.kills for storm in storms) >= KILLS
     assert sum(map(erased_in, storms)) >= ERASURES
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("store", STORES)
+def test_a_storm_at_a_store_with_faults(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    place: StoreLocation = request.getfixturevalue(store)
+    storms = []
+    with FaultyStoreProxy.before(place) as proxy:
+        for number, kind in enumerate(KINDS[::3]):
+            location = StoreLocation.of(f"{place.uri}-{number}", dict(place.options))
+            storm = new_storm(
+                location,
+                tmp_path / f"storm-{number}",
+                kind,
+                life_s_max=25.0,
+                options=AT_A_SERVER,
+                proxy=proxy,
+            )
+            storm.parts = {name: storm.parts[name] for name in AT_STORES}
+            storms.append(storm)
+        proxy.inject_randomly(FAULTS, seed=11)
+        rage(storms, kills=KILLS // 2, seconds_max=2 * STORM_S_MAX)
+        print(f"{store}: {figures(storms)}, {len(proxy.requests)} requests, {dict(proxy.suffered)}")
+    assert sum(storm.kills for storm in storms) >= KILLS // 2
+    assert all(any(storm.acknowledged().values()) for storm in storms)
+    assert all(proxy.suffered[fault] for fault in FAULTS), proxy.suffered

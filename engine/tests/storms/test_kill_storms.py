@@ -15,7 +15,7 @@ import pytest
 
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 from tideline.testing.kill_storm import KillStorm
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.small_table import SmallTable
@@ -83,14 +83,14 @@ def test_a_storm_of_kills_on_a_folder(table_type: TableType, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def proxy(minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
-    with FaultyS3Proxy(minio_server.address) as running:
+def proxy(minio_server: MinioServer) -> Iterator[FaultyStoreProxy]:
+    with FaultyStoreProxy(minio_server.address) as running:
         yield running
 
 
 @pytest.mark.minio
 def test_a_storm_of_kills_on_s3_that_loses_replies(
-    s3_location: StoreLocation, minio_server: MinioServer, proxy: FaultyS3Proxy, tmp_path: Path
+    s3_location: StoreLocation, minio_server: MinioServer, proxy: FaultyStoreProxy, tmp_path: Path
 ) -> None:
     """Leases and heartbeats of the dead have to run out there, so several tables share the wait."""
     through_proxy = {**minio_server.storage_options(), "endpoint": proxy.endpoint}

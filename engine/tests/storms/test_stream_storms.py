@@ -21,7 +21,7 @@ import pytest
 from tideline.hudi.table.table_config import TableType
 from tideline.ingest.location import Location
 from tideline.storage.location import StoreLocation
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.postgres_server import PostgresDatabase, PostgresServer
@@ -193,7 +193,7 @@ def test_a_storm_over_a_stream_on_s3_with_faults(
         minio_server.start_again()
 
     direct = minio_server.storage_options()
-    with FaultyS3Proxy(minio_server.address) as proxy:
+    with FaultyStoreProxy(minio_server.address) as proxy:
         proxy.inject_randomly(FAULTS, seed=secrets.randbits(32))
         place = Place(s3_location.uri, {**direct, "endpoint": proxy.endpoint}, direct, S3_OPTIONS)
         kills = rage(

@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Self
 
 from tideline.cache_directory import cache_directory
-from tideline.testing.minio_server import free_port
+from tideline.testing.free_port import free_port
 from tideline.testing.server_process import ServerProcess
 
 VERSION = "3.37.0"

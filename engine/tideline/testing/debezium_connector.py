@@ -14,9 +14,9 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.free_port import free_port
 from tideline.testing.kafka_broker import VERSION, KafkaBroker, java
 from tideline.testing.maven_jars import fetched_jars
-from tideline.testing.minio_server import free_port
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.server_process import ServerProcess
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +29,26 @@ def go_command() -> str:
 def static_build_environment() -> Mapping[str, str]:
     """The environment in which `go build` makes binaries that need no C library."""
     return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -trimpath"}
+
+
+def build_program(package: str, version: str, target: Path) -> Path:
+    """Compile a program of a Go module at a version, unless `target` is there already; minutes with
+    a cold module cache. Raises CalledProcessError."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
+        go = [go_command(), "-C", folder]
+        environment = static_build_environment()
+        built = Path(folder) / target.name
+        for arguments in (
+            ["mod", "init", f"tideline.invalid/{target.name}"],
+            ["get", f"{package}@{version}"],
+            ["build", "-ldflags", "-s -w", "-o", str(built), package],
+        ):
+            subprocess.run([*go, *arguments], check=True, env=environment)
+        publish(built, target)
+    return target
 
 
 def publish(built: Path, target: Path) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 
 from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.free_port import free_port
 from tideline.testing.maven_jars import fetched_jars, require_jars
-from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import (
     PeerEnvironment,
     PeerUnavailableError,

@@ -23,9 +23,9 @@ from typing import Self
 import pytest
 
 from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.testing.free_port import free_port
 from tideline.testing.kafka_topics import KafkaTopics
 from tideline.testing.maven_jars import fetched_jars, require_jars
-from tideline.testing.minio_server import free_port
 from tideline.testing.peer_environment import PeerEnvironment
 from tideline.testing.server_process import ServerProcess
 

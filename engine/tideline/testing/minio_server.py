@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,9 +26,10 @@ from types import TracebackType
 from typing import Self
 
 import minio
-import urllib3
 
-from tideline.testing.go_toolchain import go_command, publish, static_build_environment
+from tideline.testing.free_port import free_port
+from tideline.testing.go_toolchain import build_program
+from tideline.testing.s3_server import S3Server
 
 MODULE = "github.com/minio/minio"
 VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
@@ -46,32 +45,10 @@ def binary_path() -> Path:
 
 def build() -> Path:
     """Compile the server unless it is there already; minutes with a cold module cache."""
-    target = binary_path()
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_cache()) as folder:
-        go = [go_command(), "-C", folder]
-        environment = static_build_environment()
-        built = Path(folder) / "minio"
-        for arguments in (
-            ["mod", "init", "tideline.invalid/minio"],
-            ["get", f"{MODULE}@{VERSION}"],
-            ["build", "-ldflags", "-s -w", "-o", str(built), MODULE],
-        ):
-            subprocess.run([*go, *arguments], check=True, env=environment)
-        publish(built, target)
-    return target
+    return build_program(MODULE, VERSION, binary_path())
 
 
-def free_port() -> int:
-    """A port that no process listens on; another process may still take it first."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class MinioServer:
+class MinioServer(S3Server):
     """A server with random credentials and an empty data folder, for the length of a `with` block.
 
     `settings` are environment variables of its own, `authorities` certificates (PEM) that it trusts
@@ -83,9 +60,7 @@ class MinioServer:
     ) -> None:
         self._settings = dict(settings or {})
         self._authorities = authorities
-        self.access_key = f"tideline-{secrets.token_hex(6)}"
-        self.secret_key = secrets.token_urlsafe(24)
-        self._port = 0
+        super().__init__()
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -100,48 +75,6 @@ class MinioServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-    @property
-    def address(self) -> str:
-        """host:port"""
-        return f"127.0.0.1:{self._port}"
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://{self.address}"
-
-    def environment(self) -> Mapping[str, str]:
-        """The credentials, as S3 clients look for them."""
-        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
-
-    def storage_options(self) -> Mapping[str, str]:
-        """What `StoreLocation.of` needs to reach this server."""
-        return {"endpoint": self.endpoint, "allow_http": "true"}
-
-    def client(self) -> minio.Minio:
-        """An independent client, for buckets and for looking behind Tideline's back."""
-        return minio.Minio(
-            self.address,
-            access_key=self.access_key,
-            secret_key=self.secret_key,
-            secure=False,
-            http_client=urllib3.PoolManager(
-                timeout=30,
-                # A server that has just started asks to come back in a minute; it needs a moment.
-                retries=urllib3.Retry(
-                    total=10,
-                    backoff_factor=0.1,
-                    status_forcelist=(503,),
-                    respect_retry_after_header=False,
-                ),
-            ),
-        )
-
-    def create_bucket(self, name: str | None = None) -> str:
-        """Create a bucket, by default one with a new name; returns the name."""
-        bucket = name or f"tideline-{secrets.token_hex(6)}"
-        self.client().make_bucket(bucket)
-        return bucket
 
     def drop_bucket(self, name: str) -> None:
         """Delete a bucket and what is in it, also while others write there."""

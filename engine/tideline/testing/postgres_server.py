@@ -26,7 +26,7 @@ from typing import Any, Self
 import psycopg
 import pytest
 
-from tideline.testing.minio_server import free_port
+from tideline.testing.free_port import free_port
 from tideline.testing.server_process import ServerProcess
 
 PASSWORD = "only-for-tests"

@@ -8,7 +8,10 @@ from pyiceberg.table import StaticTable
 
 from tideline.lake_table import LakeTable
 from tideline.publication.published_table import PublishedTable
+from tideline.testing.store_file_io import properties_of
 from tideline.testing.storm_states import Values
+
+_PYICEBERG_REACHES = ("file", "s3")
 
 
 def published_values(lake: LakeTable) -> Values | None:
@@ -16,12 +19,14 @@ def published_values(lake: LakeTable) -> Values | None:
     loaded = PublishedTable(lake.hoodie_table).load()
     if loaded is None or loaded.metadata.snapshot() is None:
         return None
-    options = dict(lake.hoodie_table.location.options)
+    location = lake.hoodie_table.location
     properties = {
-        "s3.endpoint": options.get("endpoint", ""),
+        "s3.endpoint": dict(location.options).get("endpoint", ""),
         "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
         "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
     }
+    if location.scheme not in _PYICEBERG_REACHES:
+        properties = properties_of(location)
     table = StaticTable.from_metadata(loaded.metadata_location, properties)
     rows = table.scan(selected_fields=("id", "v")).to_arrow().to_pydict()
     return sorted(zip(rows["id"], rows["v"], strict=True))

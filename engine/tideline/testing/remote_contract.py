@@ -19,7 +19,7 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Changed, Written
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.store import RemoteStore
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy, ProxyFault
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 
 IMPATIENT = RequestLimits(
     connect_timeout_s=0.5,
@@ -52,12 +52,12 @@ class RemoteContract:
         return store
 
     @pytest.fixture
-    def proxy(self, store: RemoteStore) -> Iterator[FaultyS3Proxy]:
-        with FaultyS3Proxy(urlsplit(store.endpoint_url).netloc) as running:
+    def proxy(self, store: RemoteStore) -> Iterator[FaultyStoreProxy]:
+        with FaultyStoreProxy(urlsplit(store.endpoint_url).netloc) as running:
             yield running
 
     @pytest.fixture
-    def behind(self, store: RemoteStore, proxy: FaultyS3Proxy) -> RemoteStore:
+    def behind(self, store: RemoteStore, proxy: FaultyStoreProxy) -> RemoteStore:
         """The store, reached through the proxy and without patience."""
         place: Any = store._endpoint
         endpoint = replace(place, url=proxy.endpoint + urlsplit(store.endpoint_url).path)
@@ -127,7 +127,7 @@ class RemoteContract:
     )
     @pytest.mark.parametrize("body", [b"", b"{}", b'{"token":"T-1"}'])
     def test_a_create_with_a_token_is_recognised_as_ours(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy, fault: ProxyFault, body: bytes
+        self, behind: RemoteStore, proxy: FaultyStoreProxy, fault: ProxyFault, body: bytes
     ) -> None:
         proxy.inject(fault)
         created = behind.put_if_absent("x", body, token="T-1")
@@ -139,7 +139,7 @@ class RemoteContract:
         [ProxyFault.APPLY_AND_DROP_REPLY, ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503],
     )
     def test_a_foreign_object_stays_foreign_even_when_replies_are_lost(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy, fault: ProxyFault
+        self, behind: RemoteStore, proxy: FaultyStoreProxy, fault: ProxyFault
     ) -> None:
         behind.put_if_absent("x", b"", token="theirs")
         proxy.inject(fault)
@@ -147,13 +147,13 @@ class RemoteContract:
 
     @pytest.mark.parametrize("fault", [ProxyFault.DROP_REQUEST, ProxyFault.ANSWER_503])
     def test_a_create_that_never_arrived_is_sent_again(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy, fault: ProxyFault
+        self, behind: RemoteStore, proxy: FaultyStoreProxy, fault: ProxyFault
     ) -> None:
         proxy.inject(fault)
         assert isinstance(behind.put_if_absent("x", b"", token="T"), Written)
 
     def test_a_create_without_a_token_never_claims_what_it_cannot_know(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
     ) -> None:
         for fault in (ProxyFault.APPLY_AND_ANSWER_500, ProxyFault.APPLY_AND_DROP_REPLY):
             proxy.inject(fault)
@@ -164,7 +164,7 @@ class RemoteContract:
         assert behind.get("x") == b"1"
 
     def test_a_swap_whose_reply_was_lost_is_changed_or_unknown(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
     ) -> None:
         for fault in (ProxyFault.APPLY_AND_ANSWER_500, ProxyFault.APPLY_AND_DROP_REPLY):
             version = behind.put("x", b"1").version
@@ -177,7 +177,7 @@ class RemoteContract:
         assert behind.get("x") == b"3"
 
     def test_reads_and_plain_writes_survive_one_bad_answer(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
     ) -> None:
         for fault in (ProxyFault.ANSWER_503, ProxyFault.DROP_REQUEST, ProxyFault.STALL):
             proxy.inject(fault)
@@ -186,7 +186,7 @@ class RemoteContract:
             assert behind.get("x") == fault.name.encode()
 
     def test_a_failed_upload_leaves_no_object(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
     ) -> None:
         proxy.inject(ProxyFault.ANSWER_503, times=100)
         with (
@@ -198,7 +198,7 @@ class RemoteContract:
         assert behind.head("big") is None
 
     def test_an_answer_that_is_cut_is_never_taken_for_the_whole(
-        self, behind: RemoteStore, proxy: FaultyS3Proxy
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
     ) -> None:
         body = b"0123456789" * 50_000
         behind.put("x", body)

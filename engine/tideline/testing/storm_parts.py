@@ -39,6 +39,8 @@ _PAUSE_S_MAX = 0.2
 _CYCLE = 5
 """Batches after which a writer never comes back to their keys."""
 _TRY_AGAIN = (ConflictError, StorageUnavailableError, UnknownOutcomeError)
+_NOT_READ = (ObjectNotFoundError, CorruptTableError, StorageUnavailableError)
+"""Files that are cleaned while they are read, or a store that gave no answer."""
 _NAMED_TIME = re.compile(r"earliest time to begin after is (\d+)")
 
 
@@ -86,8 +88,7 @@ def erase_in_a_storm(job: PartJob) -> None:
                 note("begun", keys)
             else:
                 keys = erasures[-1][1]
-            # Rows are looked for in files that a clean may take meanwhile.
-            with suppress(*_TRY_AGAIN, ObjectNotFoundError, CorruptTableError):
+            with suppress(*_TRY_AGAIN, *_NOT_READ):
                 done = lake().erase(condition_of(keys), prove=True, options=job.options)
                 if done.is_complete:
                     note("erased", keys)
@@ -108,9 +109,8 @@ def follow_in_a_storm(job: PartJob) -> None:
             try:
                 line: Line | None = _changes(lake(), followed.offset)
             except ConfigError as refused:
-                line = _snapshot(lake(), refused)
-            except (ConflictError, ObjectNotFoundError, CorruptTableError):
-                # Files that are cleaned while they are read.
+                line = _snapshot(lake, refused)
+            except (ConflictError, *_NOT_READ):
                 continue
             if line is not None and line[1] != followed.offset:
                 followed.apply(line)
@@ -141,8 +141,7 @@ def read_in_a_storm(job: PartJob) -> None:
                 before = Progress.read(job.journals)
                 try:
                     values = read(lake())
-                except (ObjectNotFoundError, CorruptTableError, OSError):
-                    # Files that are cleaned while they are read.
+                except (*_NOT_READ, OSError):
                     note("gone", name)
                     continue
                 if values is not None:
@@ -210,21 +209,24 @@ def _changes(lake: LakeTable, after: str) -> Line:
     return ["changes", str(feed.until), [[*row.values()] for row in rows]]
 
 
-def _snapshot(lake: LakeTable, refused: ConfigError) -> Line | None:
+def _snapshot(opened: Callable[[], LakeTable], refused: ConfigError) -> Line | None:
     """The table as of the time that a refusal names, or as of its newest commit where that cannot
     be read any more; None where both are gone by now."""
     named = _NAMED_TIME.search(str(refused))
     if named is None:
         raise refused
-    commits = lake.timeline().of(*COMMIT_ACTIONS).completed()
-    newest = max(str(effective_time(commit)) for commit in commits)
-    for time_of in (named[1], newest):
-        try:
+    for is_newest in (False, True):
+        with suppress(ConfigError, ConflictError, *_NOT_READ):
+            lake = opened()
+            time_of = _newest_time(lake) if is_newest else named[1]
             rows = lake.to_arrow(["id", "v"], as_of=time_of).to_pydict()
-        except (ConfigError, ConflictError, ObjectNotFoundError, CorruptTableError):
-            continue
-        return ["snapshot", time_of, [*zip(rows["id"], rows["v"], strict=True)]]
+            return ["snapshot", time_of, [*zip(rows["id"], rows["v"], strict=True)]]
     return None
+
+
+def _newest_time(lake: LakeTable) -> str:
+    commits = lake.timeline().of(*COMMIT_ACTIONS).completed()
+    return max(str(effective_time(commit)) for commit in commits)
 
 
 def _keys_to_erase(job: PartJob, random: Random, erasures: list[Line]) -> list[str]:

@@ -21,8 +21,8 @@ import pytest
 
 from tideline.testing import iceberg_rest_server
 from tideline.testing.debezium_connector import DEBEZIUM
-from tideline.testing.faulty_s3_proxy import ProxyFault
 from tideline.testing.faulty_store import FaultPlan, LostReply
+from tideline.testing.faulty_store_proxy import ProxyFault
 from tideline.testing.hudi_validator import HUDI_VALIDATOR
 from tideline.testing.kafka_broker import VERSION as KAFKA
 from tideline.testing.lance_library import LANCE_REQUIREMENT

@@ -19,7 +19,7 @@ from tideline.ingest.sources.files.listing import FileFormat, FileListing
 from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import Observed
@@ -42,7 +42,7 @@ class Lake:
     """A table in a bucket behind a proxy that counts, and an observer of it."""
 
     direct: StoreLocation
-    proxy: FaultyS3Proxy
+    proxy: FaultyStoreProxy
     clock: FakeClock
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ def listed(observed: Observed) -> int:
 
 @pytest.fixture
 def lake(s3_location: StoreLocation, minio_server: MinioServer) -> Iterator[Lake]:
-    with FaultyS3Proxy(minio_server.address) as proxy:
+    with FaultyStoreProxy(minio_server.address) as proxy:
         lake = Lake(s3_location, proxy, FakeClock())
         lake.land(*(f"{number:03}" for number in range(5)))
         lake.create()

@@ -16,7 +16,7 @@ from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.file_ingests import checkpoint_after
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.decide.observed import ObservedSource
@@ -120,15 +120,15 @@ def test_without_the_promise_about_names_every_look_is_a_full_one(looks: Looks) 
 
 
 @pytest.fixture
-def proxy(minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
-    with FaultyS3Proxy(minio_server.address) as running:
+def proxy(minio_server: MinioServer) -> Iterator[FaultyStoreProxy]:
+    with FaultyStoreProxy(minio_server.address) as running:
         yield running
 
 
 @pytest.mark.minio
 @pytest.mark.parametrize("count", [FEW, MANY])
 def test_a_look_in_which_nothing_is_new_is_one_request(
-    s3_location: StoreLocation, proxy: FaultyS3Proxy, count: int
+    s3_location: StoreLocation, proxy: FaultyStoreProxy, count: int
 ) -> None:
     direct = Location(f"{s3_location.uri}/landing", s3_location.options)
     options = {**dict(s3_location.options), "endpoint": proxy.endpoint}

@@ -11,7 +11,7 @@ import pytest
 
 from tideline.lake_table import LakeTable
 from tideline.storage.request_count import requests_sent
-from tideline.testing.faulty_s3_proxy import FaultyS3Proxy
+from tideline.testing.faulty_store_proxy import FaultyStoreProxy
 from tideline.testing.minio_server import MinioServer
 
 pytestmark = pytest.mark.minio
@@ -30,15 +30,15 @@ INDEX = {
 
 
 @pytest.fixture
-def proxy(minio_server: MinioServer) -> Iterator[FaultyS3Proxy]:
+def proxy(minio_server: MinioServer) -> Iterator[FaultyStoreProxy]:
     """Counts what arrives and passes it on."""
-    with FaultyS3Proxy(minio_server.address) as running:
+    with FaultyStoreProxy(minio_server.address) as running:
         yield running
 
 
 @pytest.fixture
 def lake(
-    proxy: FaultyS3Proxy,
+    proxy: FaultyStoreProxy,
     minio_server: MinioServer,
     minio_bucket: str,
     minio_credentials: None,  # noqa: ARG001
@@ -52,7 +52,7 @@ def lake(
     return made
 
 
-def requests(lake: LakeTable, proxy: FaultyS3Proxy, keys: list[str]) -> Counter[str]:
+def requests(lake: LakeTable, proxy: FaultyStoreProxy, keys: list[str]) -> Counter[str]:
     """What an upsert of these keys sends, by method, from a process that has just opened it."""
     location = lake.hoodie_table.location
     lake = LakeTable.open(location.uri, storage_options=dict(location.options))
@@ -68,7 +68,7 @@ def requests(lake: LakeTable, proxy: FaultyS3Proxy, keys: list[str]) -> Counter[
 
 
 def test_each_file_group_costs_four_and_a_longer_timeline_nothing(
-    lake: LakeTable, proxy: FaultyS3Proxy
+    lake: LakeTable, proxy: FaultyStoreProxy
 ) -> None:
     rows = lake.to_arrow(["_hoodie_file_name", "id"]).to_pylist()
     # The name of a file begins with the number of its bucket.
@@ -87,7 +87,7 @@ def test_each_file_group_costs_four_and_a_longer_timeline_nothing(
 
 
 def test_a_stream_sends_little_beside_its_rows(
-    lake: LakeTable, proxy: FaultyS3Proxy, minio_bucket: str
+    lake: LakeTable, proxy: FaultyStoreProxy, minio_bucket: str
 ) -> None:
     """Each commit cleans, looks at the archive and whether a compaction is due, of what it and the
     commits before it have read already."""

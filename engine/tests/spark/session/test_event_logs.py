@@ -16,7 +16,8 @@ import pytest
 
 from tideline.ingest.executors.event_logs import event_log_conf, make_event_log_folder
 from tideline.storage.location import StoreLocation
-from tideline.testing.minio_server import MinioServer, free_port
+from tideline.testing.free_port import free_port
+from tideline.testing.minio_server import MinioServer
 from tideline.testing.patience import PATIENCE_S
 
 RUN = """

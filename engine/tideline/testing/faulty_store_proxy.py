@@ -1,7 +1,7 @@
-"""An HTTP proxy in front of an S3 server that misbehaves on request, on the loopback interface.
+"""An HTTP proxy before the server of a store that misbehaves on request, on the loopback interface.
 
-It shows what an in-process fault cannot: how the S3 client itself takes a 503, a dropped
-connection, a stall, or a request that was carried out although no reply came back.
+It shows what an in-process fault cannot: how the client itself takes a 503, a dropped connection,
+a stall, or a request that was carried out although no reply came back.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler
 from random import Random
 from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
 
+from tideline.storage.location import StoreLocation
 from tideline.testing.fault_counts import count_fault
 from tideline.testing.loopback_server import LoopbackServer
+
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code></Error>"
+_INTERNAL_ERROR = b"<Error><Code>InternalError</Code></Error>"
 
 
 class ProxyFault(Enum):
     """What happens to one request."""
 
     ANSWER_503 = "503 without asking the server"
+    ANSWER_429 = "429 without asking the server: too many requests"
     DROP_REQUEST = "the connection closes before the server is asked"
     STALL = "no answer until the proxy stops"
     APPLY_AND_STALL = "the server acts, no answer until the proxy stops"
@@ -41,7 +48,7 @@ class SeenRequest:
     target: str
 
 
-class FaultyS3Proxy(LoopbackServer):
+class FaultyStoreProxy(LoopbackServer):
     """Forwards to `upstream` (host:port, or None for a server that only has faults)."""
 
     def __init__(self, upstream: str | None = None) -> None:
@@ -57,9 +64,20 @@ class FaultyS3Proxy(LoopbackServer):
         self._stopping = threading.Event()
         super().__init__(partial(_Handler, self))
 
+    @classmethod
+    def before(cls, location: StoreLocation) -> Self:
+        """In front of the server of a location."""
+        return cls(urlsplit(location.server() or "").netloc)
+
     @property
     def endpoint(self) -> str:
         return self.url
+
+    def reached(self, location: StoreLocation) -> StoreLocation:
+        """The same place, with requests that go through this proxy."""
+        server = f"http://{self._upstream}"
+        options = {name: text.replace(server, self.url) for name, text in location.options}
+        return StoreLocation.of(location.uri, options)
 
     @property
     def requests(self) -> tuple[SeenRequest, ...]:
@@ -119,7 +137,7 @@ class FaultyS3Proxy(LoopbackServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, proxy: FaultyS3Proxy, *given: object) -> None:
+    def __init__(self, proxy: FaultyStoreProxy, *given: object) -> None:
         self._proxy = proxy
         super().__init__(*given)  # type: ignore[arg-type]
 
@@ -139,14 +157,16 @@ class _Handler(BaseHTTPRequestHandler):
                 self._proxy._stopping.wait()
                 self.close_connection = True
             case ProxyFault.ANSWER_503:
-                self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
+                self._answer(503, [], _SLOW_DOWN)
+            case ProxyFault.ANSWER_429:
+                self._answer(429, [], _SLOW_DOWN)
             case _:
                 self._forward(body, fault)
 
     def _forward(self, body: bytes, fault: ProxyFault | None) -> None:
         upstream = self._proxy._upstream
         if upstream is None:
-            self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
+            self._answer(500, [], _INTERNAL_ERROR)
             return
         connection = http.client.HTTPConnection(upstream, timeout=30)
         try:
@@ -171,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._proxy._stopping.wait()
             self.close_connection = True
         elif fault is ProxyFault.APPLY_AND_ANSWER_500:
-            self._answer(500, [], b"<Error><Code>InternalError</Code></Error>")
+            self._answer(500, [], _INTERNAL_ERROR)
         else:
             is_cut = fault is ProxyFault.CUT_BODY
             self._answer(response.status, response.getheaders(), answer, is_cut=is_cut)
