@@ -118,11 +118,10 @@ class SparkWriteEngine:
         if count_max is not None and self.row_count > count_max:
             keys = keys.sample(fraction=count_max / self.row_count, seed=0)
         with raised_errors():
-            rows = keys.collect()
-        found: dict[str, list[str]] = {}
-        for row in rows:
-            found.setdefault(row[PARTITION_PATH], []).append(row[RECORD_KEY])
-        return found
+            found = keys.toArrow()
+        by_partition = found.group_by(PARTITION_PATH).aggregate([(RECORD_KEY, "list")])
+        listed = by_partition[f"{RECORD_KEY}_list"].to_pylist()
+        return dict(zip(by_partition[PARTITION_PATH].to_pylist(), listed, strict=True))
 
     def leave_out_stored(
         self, candidates: Sequence[LookupCandidate], timeline: ActiveTimeline
