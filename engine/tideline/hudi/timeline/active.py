@@ -61,7 +61,7 @@ class ActiveTimeline:
     left_out: frozenset[InstantTime] | None = field(default=None, repr=False, compare=False)
     start: InstantTime | None = field(init=False, compare=False)
     kept: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
-    _committed: frozenset[InstantTime] = field(init=False, repr=False, compare=False)
+    _committed: frozenset[InstantTime] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.whole is None:
@@ -72,14 +72,9 @@ class ActiveTimeline:
             object.__setattr__(self, "has_archive", self.whole.has_archive)
             object.__setattr__(self, "has_schemas", self.whole.has_schemas)
             object.__setattr__(self, "made_ms", self.whole.made_ms)
-        committed = frozenset(
-            instant.time
-            for instant in self.instants
-            if instant.is_completed and instant.action in COMMIT_ACTIONS
-        )
-        object.__setattr__(self, "_committed", committed)
-        kept = self.whole.kept if self.whole else _before(self.start, committed)
-        object.__setattr__(self, "kept", kept | (self.left_out or frozenset()))
+        object.__setattr__(self, "_committed", None)
+        kept = self.whole.kept if self.whole else _before(self.start, self._committed_times())
+        object.__setattr__(self, "kept", kept | self.left_out if self.left_out else kept)
 
     def completed(self) -> ActiveTimeline:
         """Only completed instants."""
@@ -165,7 +160,7 @@ class ActiveTimeline:
         completed commit; here a pending one counts too, so that files of a failed first commit are
         not taken for archived ones. Where nothing was ever archived, nothing is archived.
         """
-        if time in self._committed:
+        if time in self._committed_times():
             return True
         is_before = self.has_archive and self.start is not None and time < self.start
         return is_before and time not in self.kept
@@ -175,6 +170,18 @@ class ActiveTimeline:
 
     def __len__(self) -> int:
         return len(self.instants)
+
+    def _committed_times(self) -> frozenset[InstantTime]:
+        """Most timelines are filtered further, so that it is made when it is wanted."""
+        if self._committed is None:
+            committed = frozenset(
+                instant.time
+                for instant in self.instants
+                if instant.is_completed and instant.action in COMMIT_ACTIONS
+            )
+            object.__setattr__(self, "_committed", committed)
+            return committed
+        return self._committed
 
     def _where(self, keep: Callable[[Instant], bool]) -> ActiveTimeline:
         whole = self if self.whole is None else self.whole

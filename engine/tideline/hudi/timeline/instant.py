@@ -28,6 +28,9 @@ class Action(Enum):
     INDEXING = "indexing"
     SCHEMACOMMIT = "schemacommit"
 
+    # Timelines are full of hashes, and an Enum computes each in Python.
+    __hash__ = object.__hash__
+
     @property
     def when_completed(self) -> Action:
         """The action a completed instant of this action is known by.
@@ -49,6 +52,8 @@ class State(Enum):
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
     COMPLETED = "COMPLETED"
+
+    __hash__ = object.__hash__
 
     @property
     def is_pending(self) -> bool:
@@ -108,6 +113,9 @@ class Instant:
         """
         action = self.action.when_completed if state is State.COMPLETED else self.action
         return Instant(self.time, action, state, at)
+
+    def __hash__(self) -> int:
+        return hash(self.time)
 
     def __str__(self) -> str:
         return f"{self.time}.{self.action}.{self.state.value.lower()}"

@@ -37,6 +37,9 @@ class InstantTime:
 
     value: str
 
+    def __hash__(self) -> int:
+        return hash(self.value)
+
     @classmethod
     def parse(cls, text: str) -> InstantTime:
         """Read 14, 17 or 20 digits. Raises ConfigError for anything else, naming the text."""
