@@ -130,6 +130,29 @@ def test_a_hudi_table_is_created_fed_and_reported(case: ControllerCase, cloud: C
     assert not any(json.dumps(text)[1:-1] in shown for text in cloud.secret.values())
 
 
+@pytest.mark.slow
+def test_an_iceberg_table_is_created_fed_and_upgraded(case: ControllerCase, cloud: Cloud) -> None:
+    land(cloud, "one.parquet", 1, 2)
+    carried_out.create_secret(case, "keys", cloud.secret)
+    landing = {"format": "parquet", "path": f"{cloud.root}/landing/"}
+    feed = {"name": "landing", "source": landing, "trigger": {"every": "1s"}}
+    services = {"removeOrphanFiles": {"enabled": False}}
+    declare(case, cloud, format="Iceberg", ingest=[feed], services=services)
+    case.start()
+    carry_out(case, cloud, "create")
+    carry_out(case, cloud, "ingest")
+    case.until_ready(NAME)
+    found = lambda: case.status(NAME)["ingest"]["landing"].get("checkpoint")  # noqa: E731
+    assert case.until(found, "the checkpoint") == "generation 1 up to one.parquet"
+    case.change(NAME, {"spec": {"formatVersion": 3}})
+    carry_out(case, cloud, "create")
+    land(cloud, "two.parquet", 2, 3)
+    carry_out(case, cloud, "ingest")
+    table = tideline.open_iceberg(f"{cloud.root}/{NAME}", storage_options=dict(cloud.options))
+    assert table.version == 3
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
 def test_an_iceberg_table_is_served(case: ControllerCase, cloud: Cloud) -> None:
     rows, options = pa.table({"id": [1, 2]}), dict(cloud.options)
     table = tideline.create_iceberg(f"{cloud.root}/{NAME}", rows.schema, storage_options=options)

@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import tideline
 from tideline_operator.local.reconciler import SET_ASIDE
 
 WAIT_S = 400.0
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 YAML = """
 apiVersion: tideline.dev/v1alpha1
 kind: LakeTable
@@ -102,6 +104,15 @@ def test_files_go_in_and_small_ones_are_rewritten(tmp_path: Path) -> None:
     (tmp_path / ".tideline/default.orders.status.json").unlink()
     space.run("--once")
     assert space.ids() == [*range(7)]
+
+
+def test_the_flights_differ_in_what_is_about_hudi_tables_alone() -> None:
+    found = []
+    for name in ("flights/laketable.yaml", "iceberg/flights.yaml"):
+        (document,) = yaml.safe_load_all((EXAMPLES / name).read_text())
+        own = ("format", "location", "type", "properties", "services")
+        found.append({key: value for key, value in document["spec"].items() if key not in own})
+    assert found[0] == found[1]
 
 
 def test_rows_are_replaced_and_deleted_and_services_run_beside(tmp_path: Path) -> None:
