@@ -28,8 +28,8 @@ def resync_command(table: str | None, path: Path, dry_run: bool, as_json: bool) 
     lost to it: the slot is gone, another server was promoted, the table was made again or
     truncated. A commit without rows says so; the next ingests (`tideline run`) make a slot where
     none is left, copy all rows over those that are there, delete those that the source has no more,
-    and continue with the log. Until then readers see old rows and new ones. A copy that is under
-    way begins again.
+    and continue with the log. Until then readers see old rows and new ones; an Iceberg table is
+    copied into a branch, and they see the old ones. A copy that is under way begins again.
     """
     operation = declared_ingest(path, table)
     if dry_run:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tideline.iceberg.metadata.snapshot import SnapshotRef
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import (
     ICEBERG,
@@ -132,6 +133,35 @@ def test_a_lower_version_is_upgraded_first_and_a_higher_one_refused() -> None:
     assert isinstance(blocked, Blocked) and blocked.reason == "TableMismatch"
     assert "but the table is of version 3, and no table goes back" in blocked.message
     assert started(declared, later)[0].kind is OperationKind.INGEST
+
+
+def test_a_copy_that_others_wrote_beside_is_stopped_by_name() -> None:
+    """Main has a snapshot that is no rewrite, which the copy did not come from."""
+    model = IcebergModel.create()
+    for number in range(2):
+        model.append([number])
+    metadata = model.metadata()
+    first, second = metadata.snapshots
+    copied = replace(
+        second,
+        snapshot_id=77,
+        parent_snapshot_id=first.snapshot_id,
+        summary={**second.summary, "tideline.resync-main": "parent"},
+    )
+    refs = {**metadata.refs, "tideline-resync-landing": SnapshotRef(77)}
+    for operation, reasons in (("append", ["CopyStopped"]), ("replace", [])):
+        snapshots = (first, replace(second, operation=operation), copied)
+        observed = seen()
+        assert observed.iceberg is not None
+        changed = replace(metadata, snapshots=snapshots, refs=refs)
+        observed = replace(observed, iceberg=replace(observed.iceberg, metadata=changed))
+        actions = plan(table(), EMPTY, observed, NOW_MS)
+        blocked = [action for action in actions if isinstance(action, Blocked)]
+        assert [action.reason for action in blocked] == reasons
+        assert bool(started(table(), observed)) is not bool(reasons)
+        status = observed_status(table(), EMPTY, observed, actions, NOW_MS)
+        found = {item.type: item for item in status.conditions}[ConditionType.INGESTING]
+        assert (found.reason == "CopyStopped") is bool(reasons)
 
 
 def test_another_source_under_the_same_name_is_refused() -> None:

@@ -13,13 +13,14 @@ from tideline.testing.postgres_server import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
 
+HUDI, ICEBERG = "type: MERGE_ON_READ", "format: Iceberg"
 _YAML = """
 apiVersion: tideline.dev/v1alpha1
 kind: LakeTable
 metadata: {{name: orders}}
 spec:
   location: table
-  type: MERGE_ON_READ
+  {form}
   recordKey: [id]
   resync: {{orders: {number}}}
   ingest:
@@ -38,9 +39,9 @@ spec:
 """
 
 
-def declared(folder: Path, database: PostgresDatabase, number: int = 0) -> Path:
+def declared(folder: Path, database: PostgresDatabase, number: int = 0, form: str = HUDI) -> Path:
     path = folder / "laketable.yaml"
-    path.write_text(textwrap.dedent(_YAML.format(slot=database.slot, number=number)))
+    path.write_text(textwrap.dedent(_YAML.format(slot=database.slot, number=number, form=form)))
     return path
 
 
@@ -49,18 +50,37 @@ def take_in(path: Path) -> int:
 
 
 def stored(folder: Path, name: str = "table") -> list[int]:
-    return sorted(tideline.open(str(folder / name)).to_arrow().column("id").to_pylist())
+    uri = str(folder / name)
+    is_hudi = (folder / name / ".hoodie").exists()
+    table = tideline.open(uri) if is_hudi else tideline.open_iceberg(uri)
+    return sorted(table.to_arrow().column("id").to_pylist())
 
 
-@pytest.mark.parametrize("way", ["command", "spec"])
+def commits(folder: Path, form: str) -> int:
+    uri = str(folder / "table")
+    if form == HUDI:
+        return len(tideline.open(uri).timeline().instants)
+    return len(tideline.open_iceberg(uri).snapshots)
+
+
+@pytest.mark.slow_with("command Iceberg", "spec Iceberg")
+@pytest.mark.parametrize(
+    ("way", "form"),
+    [("command", HUDI), ("spec", HUDI), ("command", ICEBERG), ("spec", ICEBERG)],
+    ids=["command", "spec", "command Iceberg", "spec Iceberg"],
+)
 def test_a_table_that_lost_its_slot_is_copied_again(
-    way: str, postgres: PostgresDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: str,
+    form: str,
+    postgres: PostgresDatabase,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     postgres.execute(
         "create table orders (id bigint primary key, v text)",
         "insert into orders select g, 'a' from generate_series(1, 9) g",
     )
-    path = declared(tmp_path, postgres)
+    path = declared(tmp_path, postgres, form=form)
     assert take_in(path) == 0
     postgres.execute(
         f"select pg_drop_replication_slot('{postgres.slot}')",
@@ -71,14 +91,18 @@ def test_a_table_that_lost_its_slot_is_copied_again(
     if way == "command":
         assert run(["resync", "-f", str(path)]) == 0
         assert "tideline run" in capsys.readouterr().out
+        if form == ICEBERG:
+            assert run(["verify", "-f", str(path)]) == 2
+            assert stored(tmp_path) == [*range(1, 10)]
     else:
-        path = declared(tmp_path, postgres, 1)
+        path = declared(tmp_path, postgres, 1, form)
     assert take_in(path) == 0, capsys.readouterr()
     assert stored(tmp_path) == [1, 3, 4, 5, 6, 7, 8, 10]
+    assert run(["verify", "-f", str(path)]) == 0
     # It is done once.
-    commits = len(tideline.open(str(tmp_path / "table")).timeline().instants)
+    before = commits(tmp_path, form)
     assert take_in(path) == 0
-    assert len(tideline.open(str(tmp_path / "table")).timeline().instants) == commits
+    assert commits(tmp_path, form) == before
 
 
 def test_what_has_read_nothing_yet_is_refused_and_a_first_copy_is_not_made_twice(

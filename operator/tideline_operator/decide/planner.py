@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import Operation
+from tideline.ingest.sources.iceberg_copies import copy_branch, why_stopped
 from tideline.ingest.sources.resume import Claim, Refused, Resume, resume_of
 from tideline.ingest.sources.source import (
     Available,
@@ -402,6 +403,10 @@ class _Planner:
         source, backlog = self._table.sources[ingest.name], ahead.backlog
         following = ahead.next
         is_again = is_wanted_again(self._spec, ingest, resume.checkpoint)
+        stopped = None if is_again else self._why_copy_stopped(ingest)
+        if stopped is not None:
+            blocked = Blocked("CopyStopped", stopped, ingest.name, exit_code=2)
+            return [blocked, *self._next_look(ingest, seen)]
         if isinstance(following, Lost):
             lost = Blocked("SourceLost", str(following), ingest.name, exit_code=2)
             return [lost, *self._next_look(ingest, seen)]
@@ -426,6 +431,13 @@ class _Planner:
             return actions
         # What may have nothing waits; a look may say more of it.
         return [*actions, *self._next_look(ingest, seen)]
+
+    def _why_copy_stopped(self, ingest: Ingest) -> str | None:
+        table = self._observed.iceberg
+        if table is None:
+            return None
+        branch = copy_branch(table.metadata, ingest.name, ingest.renamed_from or "")
+        return None if branch is None else why_stopped(table.metadata, branch)
 
     def _next_look(self, ingest: Ingest, seen: ObservedSource | None) -> list[PlannedAction]:
         """Wait for the trigger. A prefix that was looked at just now counts as polled now."""

@@ -30,10 +30,11 @@ from tideline.iceberg.metadata.metadata_update import (
     AssertRefSnapshotId,
     AssertTableUuid,
     MetadataUpdate,
+    RemoveSnapshotRef,
     SetSnapshotRef,
     apply_updates,
 )
-from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
+from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.retry import commit_retries
@@ -48,17 +49,23 @@ from tideline.iceberg.table.table_operations import (
 from tideline.retry import RetryPolicy
 from tideline.tracing import traced_commit
 
+_FOR_EVER_MS = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContent:
     """What a new snapshot lists, and its summary without totals.
 
-    `updates` take place before the snapshot is added: of the schema and of properties.
+    `updates` take place before the snapshot is added: of the schema and of properties. With `onto`
+    it becomes the head of that branch, which may be new, and not of the one that it is made on top
+    of; this one is dropped where it `ends_branch`.
     """
 
     manifests: tuple[ManifestFile, ...]
     summary: dict[str, str]
     updates: tuple[MetadataUpdate, ...] = ()
+    onto: str | None = None
+    ends_branch: bool = False
 
 
 class SnapshotChange(Protocol):
@@ -149,19 +156,33 @@ def _publish(
     metadata = apply_updates(base.metadata, content.updates, now_ms=now_ms)
     head = metadata.ref_snapshot(change.branch)
     snapshot = _snapshot(metadata, head, change.operation, content, writer, clock)
-    ref = metadata.refs.get(change.branch) or SnapshotRef(snapshot.snapshot_id)
+    onto = content.onto or change.branch
+    ref = metadata.refs.get(onto) or _new_ref(onto, snapshot)
+    ended = (RemoveSnapshotRef(change.branch),) if content.ends_branch else ()
+    moved = dict.fromkeys((change.branch, onto))
     return operations.commit(
         base,
         (
             AssertTableUuid(metadata.table_uuid),
-            AssertRefSnapshotId(change.branch, None if head is None else head.snapshot_id),
+            *(AssertRefSnapshotId(name, _head_id(metadata, name)) for name in moved),
         ),
         (
             *content.updates,
             AddSnapshot(snapshot),
-            SetSnapshotRef(change.branch, replace(ref, snapshot_id=snapshot.snapshot_id)),
+            SetSnapshotRef(onto, replace(ref, snapshot_id=snapshot.snapshot_id)),
+            *ended,
         ),
     )
+
+
+def _new_ref(name: str, snapshot: Snapshot) -> SnapshotRef:
+    """A branch that nobody made. What a program works on is not dropped for its age."""
+    return SnapshotRef(snapshot.snapshot_id, max_ref_age_ms=None if name == MAIN else _FOR_EVER_MS)
+
+
+def _head_id(metadata: TableMetadata, name: str) -> int | None:
+    ref = metadata.refs.get(name)
+    return None if ref is None else ref.snapshot_id
 
 
 def _snapshot(

@@ -26,7 +26,7 @@ from tideline.iceberg.commit.snapshot_producer import (
     new_snapshot_id,
 )
 from tideline.iceberg.manifest.manifest_entry import DataFile
-from tideline.iceberg.metadata.metadata_update import SetProperties
+from tideline.iceberg.metadata.metadata_update import RemoveProperties, SetProperties
 from tideline.iceberg.metadata.owner import refuse_publication
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -144,4 +144,11 @@ class _Attempts:
         if isinstance(content, MissingFiles):
             return Conflicted(f"another writer removed {content.locations[0]}")
         kept = (SetProperties(progress.properties),) if progress.properties else ()
-        return replace(content, updates=(*content.updates, *kept))
+        over = tuple(name for name in progress.over if name in metadata.properties)
+        gone = (RemoveProperties(over),) if over else ()
+        return replace(
+            content,
+            updates=(*content.updates, *kept, *gone),
+            onto=self.write.onto,
+            ends_branch=self.write.ends,
+        )

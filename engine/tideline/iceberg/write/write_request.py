@@ -43,11 +43,13 @@ def _takes_any(_: TableMetadata) -> None:
 @dataclass(frozen=True, slots=True)
 class WriterProgress:
     """What a program that writes keeps in a table, by the same commit as its rows: `summary` in the
-    snapshot, `properties` in the table, where they outlive it. `require` is given the table at each
-    attempt to commit, and raises where the program has not seen what is there."""
+    snapshot, `properties` in the table, where they outlive it, without those that are `over`.
+    `require` is given the table at each attempt to commit, and raises where the program has not
+    seen what is there."""
 
     summary: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
+    over: tuple[str, ...] = ()
     require: Callable[[TableMetadata], None] = _takes_any
 
 
@@ -68,7 +70,9 @@ class IcebergWrite:
     """`branch` is the one that gets the snapshot; `token` names the write, so that it is repeated
     without being written twice; `extra` goes into the summary of the snapshot. Rows that match
     `where` go in an overwrite or a delete, and get the values `changes` by an update; `key` are the
-    fields that rows are found by, where these are not the table's own."""
+    fields that rows are found by, where these are not the table's own. With `onto` the snapshot is
+    made on top of `branch` and becomes the head of that one instead, which is made where there is
+    none; `branch` is dropped by that where it `ends`."""
 
     operation: IcebergOperation
     branch: str = MAIN
@@ -80,6 +84,8 @@ class IcebergWrite:
     progress: WriterProgress = field(default_factory=WriterProgress)
     rules: UpsertRules = UpsertRules()
     changes: Mapping[str, Any] = field(default_factory=dict)
+    onto: str | None = None
+    ends: bool = False
 
     @classmethod
     def asked(

@@ -147,6 +147,9 @@ class HudiIngestTable:
 
         return self._written(rows, taken, _REPLACE, require)
 
+    def begin_again(self, rows: pa.Table, taken: TakenRange) -> CommitReport:
+        return self.write(rows, taken)
+
     def sweep(
         self,
         wanted: Sweep,

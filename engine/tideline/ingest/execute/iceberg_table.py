@@ -36,6 +36,7 @@ from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.iceberg.evolution.columns import AddColumn, WidenColumn
 from tideline.iceberg.evolution.execute import plan_changes
 from tideline.iceberg.evolution.step import Step
+from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSION, TableMetadata
 from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_operation import IcebergOperation
@@ -51,8 +52,16 @@ from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
 from tideline.ingest.sources.iceberg_checkpoints import (
     iceberg_checkpoints,
     properties_of,
+    properties_of_copies,
     require_iceberg_generation,
     summary_of,
+)
+from tideline.ingest.sources.iceberg_copies import (
+    MAIN_KEY,
+    PARENT,
+    branch_for,
+    copy_branch,
+    require_no_other_copy,
 )
 from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Shape, Sweep
@@ -109,7 +118,10 @@ class IcebergIngestTable:
 
     def shape(self, shape: Shape) -> Shape:
         """An upsert takes values that were not available from the row before."""
-        return replace(shape, unavailable=UNAVAILABLE) if shape.can_delete else shape
+        head = None if self.lake is None else self.lake.metadata.ref_snapshot()
+        newest = "" if head is None else str(head.snapshot_id)
+        found = replace(shape, newest_instant=newest)
+        return replace(found, unavailable=UNAVAILABLE) if shape.can_delete else found
 
     def on_spark(self, shape: Shape, *, deletes: bool) -> Shape:
         """Rows without a value where the table must have one are at fault."""
@@ -158,10 +170,11 @@ class IcebergIngestTable:
         operation = IcebergOperation.named(
             taken.work.write_operation, default=IcebergOperation.UPSERT
         )
-        return self._written(rows, operation, self._progress(taken))
+        return self._written(rows, self._request(operation, taken))
 
     def write_all(self, rows: Any, taken: TakenRange) -> CommitReport:
-        progress, work = self._progress(taken), taken.work
+        wanted, work = self._request(IcebergOperation.OVERWRITE, taken), taken.work
+        progress = wanted.progress
 
         def require(now: TableMetadata) -> None:
             progress.require(now)
@@ -169,20 +182,55 @@ class IcebergIngestTable:
                 message = f"ingest {others[0]!r} has committed since this one began"
                 raise ConflictError(message, table=self.uri)
 
-        return self._written(rows, IcebergOperation.OVERWRITE, replace(progress, require=require))
+        return self._written(rows, replace(wanted, progress=replace(progress, require=require)))
+
+    def begin_again(self, rows: pa.Table, taken: TakenRange) -> CommitReport:
+        """A branch takes the copy in, and readers of main see nothing of it."""
+        branch = self._copy(taken.work) or branch_for(taken.work.name)
+        progress = self._progress(taken, branch, main=PARENT)
+        wanted = IcebergWrite(IcebergOperation.OVERWRITE, progress=progress, onto=branch)
+        note = f"branch {branch} takes the copy in; readers of main see it once it is whole"
+        report = self._written(rows, wanted)
+        return replace(report, rows_deleted=0, notes=(*report.notes, note))
 
     def sweep(
         self,
         wanted: Sweep,  # noqa: ARG002
         bytes_max: int,  # noqa: ARG002
-        taken: Callable[[bool], TakenRange],  # noqa: ARG002
-        progress: Callable[[str], None],  # noqa: ARG002
+        taken: Callable[[bool], TakenRange],
+        progress: Callable[[str], None],
     ) -> CommitReport:
-        raise ConfigError("an Iceberg table is not read again into itself", table=self.uri)
+        """The copy takes the place of main."""
+        assert self.lake is not None, "there is a table to copy into"
+        done, nothing = taken(True), self.lake.schema.empty_table()
+        branch = self._copy(done.work)
+        if branch is None:
+            # Somebody took main to the copy.
+            return self.write(nothing, done)
+        progress(f"branch {branch} takes the place of main")
+        request = self._request(IcebergOperation.APPEND, done)
+        over = properties_of_copies(self.lake.metadata)
+        last = replace(
+            request.progress,
+            properties=properties_of(done.work.name, done.checkpoint, is_copy=False),
+            over=over,
+        )
+        return self._written(nothing, replace(request, progress=last, onto=MAIN, ends=True))
 
-    def _written(
-        self, rows: Any, operation: IcebergOperation, progress: WriterProgress
-    ) -> CommitReport:
+    def _request(self, operation: IcebergOperation, taken: TakenRange) -> IcebergWrite:
+        """A write to main, or to the branch of a copy that is under way."""
+        branch = self._copy(taken.work)
+        head = None if branch is None or self.lake is None else self.lake.metadata.ref_snapshot()
+        progress = self._progress(taken, branch, main="" if head is None else str(head.snapshot_id))
+        return IcebergWrite(operation, branch=branch or MAIN, progress=progress)
+
+    def _copy(self, work: IngestRange) -> str | None:
+        if self.lake is None:
+            return None
+        return copy_branch(self.lake.metadata, work.name, work.former_name)
+
+    def _written(self, rows: Any, wanted: IcebergWrite) -> CommitReport:
+        operation = wanted.operation
         table = as_arrived(rows if isinstance(rows, pa.Table) else rows.toArrow())
         columns = _own_columns(table.schema)
         made = self._created(columns)
@@ -198,7 +246,7 @@ class IcebergIngestTable:
             if flag is not None and flag not in schema.names:
                 schema = schema.append(pa.field(flag, pa.bool_()))
         key = names_in(lake.schema, self.record_key) if operation.is_keyed else ()
-        write = IcebergWrite(operation, key=key, progress=progress, rules=rules)
+        write = replace(wanted, key=key, rules=rules)
         report = write_iceberg(lake.table, as_named(table, schema), write, self.clock)
         return replace(
             report,
@@ -207,20 +255,25 @@ class IcebergIngestTable:
             notes=(*report.notes, *change.notes),
         )
 
-    def _progress(self, taken: TakenRange) -> WriterProgress:
+    def _progress(self, taken: TakenRange, copy: str | None, main: str) -> WriterProgress:
+        """What the commit keeps, of the branch of a `copy` with where `main` is."""
         work, checkpoint = taken.work, taken.checkpoint
         names = json.dumps(taken.names[:NAMES_KEPT_MAX], ensure_ascii=False, separators=(",", ":"))
+
+        def require(now: TableMetadata) -> None:
+            require_iceberg_generation(now, work.name, work.former_name, work.generation)
+            require_no_other_copy(now, copy, begins=main == PARENT)
+
         return WriterProgress(
             {
                 **summary_of(work.name, checkpoint),
                 INGEST_KEY: work.name,
                 OPERATION_PROPERTY: taken.operation_id,
                 FILES_KEY: names,
+                **({} if copy is None else {MAIN_KEY: main}),
             },
-            properties_of(work.name, checkpoint),
-            lambda now: require_iceberg_generation(
-                now, work.name, work.former_name, work.generation
-            ),
+            properties_of(work.name, checkpoint, is_copy=copy is not None),
+            require=require,
         )
 
     def _created(self, columns: pa.Schema) -> IcebergIngestTable:

@@ -179,6 +179,8 @@ class _Attempt:
             if found.sweep is not None:
                 return batch.sweep(found.sweep, batch_bytes_max())
             done = replace(batch, range=found.taken or batch.range)
+            if found.begins_again:
+                return done.begin_again(found.table, found.columns)
             if found.replaces_all:
                 return done.replace_all(found.table, found.columns)
             return done.write(found.table, found.columns)

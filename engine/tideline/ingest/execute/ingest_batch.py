@@ -118,6 +118,19 @@ class IngestBatch:
         self.progress(f"writing {self.words}")
         return table.write(rows, self._taken(columns))
 
+    def begin_again(
+        self, rows: pa.Table, columns: tuple[tuple[str, str], ...] = ()
+    ) -> CommitReport:
+        """Commit that all rows are copied again, without any yet. Raises as `write`, and
+        ConfigError where other ingests have rows in the table."""
+        table = self.table.created()
+        if others := table.other_ingests(self.work):
+            raise ConfigError(
+                f"the table has rows of {', '.join(others)} too, which are not in this source",
+                path=self.work.source.uri,
+            )
+        return table.begin_again(rows, self._taken(columns))
+
     def sweep(self, wanted: Sweep, bytes_max: int) -> CommitReport:
         """Delete rows that were last written before, with the new checkpoint. Raises as
         `IngestTable.sweep`."""

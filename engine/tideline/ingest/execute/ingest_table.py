@@ -105,6 +105,10 @@ class IngestTable(Protocol):
         """The same in place of all rows that the table has. Raises ConflictError where another
         ingest has committed since this one began."""
 
+    def begin_again(self, rows: pa.Table, taken: TakenRange) -> CommitReport:
+        """Commit without rows that all of them are copied again, and a sweep follows. Raises as
+        `write`."""
+
     def sweep(
         self,
         wanted: Sweep,
@@ -112,5 +116,5 @@ class IngestTable(Protocol):
         taken: Callable[[bool], TakenRange],
         progress: Callable[[str], None],
     ) -> CommitReport:
-        """Delete rows that were last written before, with what is `taken` where these are all, or
+        """Take out rows that the copy did not write, with what is `taken` where these are all, or
         not. Raises as `write`, and ConfigError where only Spark finds them."""

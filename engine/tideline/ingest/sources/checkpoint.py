@@ -109,10 +109,10 @@ def read_checkpoints(
         if not searched:
             break
         extra = read_extra_metadata(instant)
-        _keep_newest(found, _decoded(extra, searched, instant.time))
+        keep_newest(found, _decoded(extra, searched, instant.time))
         searched.discard(extra.get(INGEST_KEY, ""))
     if searched:
-        _keep_newest(found, _decoded(read_archived(), searched, "archived"))
+        keep_newest(found, _decoded(read_archived(), searched, "archived"))
     return found
 
 
@@ -168,6 +168,13 @@ def newest_of(
     return max(found, key=lambda checkpoint: checkpoint.generation, default=None)
 
 
+def keep_newest(found: dict[str, Checkpoint], others: Mapping[str, Checkpoint]) -> None:
+    """Put those into `found` that are of a higher generation, or of ingests it lacks."""
+    for name, checkpoint in others.items():
+        if name not in found or checkpoint.generation > found[name].generation:
+            found[name] = checkpoint
+
+
 def checkpoint_metadata(checkpoints: Mapping[str, Checkpoint]) -> dict[str, str]:
     """The checkpoints as entries of a commit's extra metadata."""
     return {carried_key(name): value.encode() for name, value in checkpoints.items()}
@@ -188,10 +195,3 @@ def _decoded(
         for name, text in texts
         if text is not None
     }
-
-
-def _keep_newest(found: dict[str, Checkpoint], others: Mapping[str, Checkpoint]) -> None:
-    """Put those into `found` that are of a higher generation, or of ingests it lacks."""
-    for name, checkpoint in others.items():
-        if name not in found or checkpoint.generation > found[name].generation:
-            found[name] = checkpoint

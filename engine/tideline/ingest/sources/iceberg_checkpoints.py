@@ -6,6 +6,8 @@
 2. The same commit sets a property of the table, which stays where snapshots expire. It counts only
    where older snapshots are gone, and none that is left says that they were undone.
 3. A large checkpoint is in the property alone, and the summary has its generation.
+4. A table that is copied again has another checkpoint on the branch that takes the copy in, and in
+   a property of its own. It counts as long as there is the branch.
 """
 
 from __future__ import annotations
@@ -17,20 +19,29 @@ from tideline.errors import ConflictError, CorruptTableError
 from tideline.hudi.timeline.carried_value import CARRIED_PREFIX, carried_key, generation
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
+from tideline.ingest.sources.checkpoint import Checkpoint, keep_newest, newest_of
+from tideline.ingest.sources.iceberg_copies import copy_branches, newest_of_copy
 
 SUMMARY_CHARACTERS_MAX = 4_096
 """Metadata has the summaries of all snapshots, and is written whole by every commit."""
+_COPIED_PREFIX = "tideline.resync."
 
 
 def iceberg_checkpoints(metadata: TableMetadata) -> dict[str, Checkpoint]:
-    """The checkpoints of all ingests that fed the main branch, by name.
+    """The checkpoints of all ingests that fed the main branch, or copy into another, by name.
 
     Raises CorruptTableError for one that cannot be read, or was undone and is kept nowhere else.
     """
     head = metadata.ref_snapshot()
     if head is None:
         return {}
+    found = _of_main(metadata, head)
+    for branch in copy_branches(metadata):
+        keep_newest(found, _of_copy(metadata, branch))
+    return found
+
+
+def _of_main(metadata: TableMetadata, head: Snapshot) -> dict[str, Checkpoint]:
     said: dict[str, tuple[str, Snapshot]] = {}
     oldest = head
     for oldest in metadata.ancestors(head.snapshot_id):
@@ -70,9 +81,25 @@ def summary_of(name: str, checkpoint: Checkpoint) -> dict[str, str]:
     return {carried_key(name): text}
 
 
-def properties_of(name: str, checkpoint: Checkpoint) -> dict[str, str]:
+def properties_of(name: str, checkpoint: Checkpoint, *, is_copy: bool) -> dict[str, str]:
     """The properties that are set with it."""
-    return {carried_key(name): checkpoint.encode()}
+    key = f"{_COPIED_PREFIX}{name}" if is_copy else carried_key(name)
+    return {key: checkpoint.encode()}
+
+
+def properties_of_copies(metadata: TableMetadata) -> tuple[str, ...]:
+    """The names of properties that are over with a copy."""
+    return tuple(name for name in metadata.properties if name.startswith(_COPIED_PREFIX))
+
+
+def _of_copy(metadata: TableMetadata, branch: str) -> dict[str, Checkpoint]:
+    made = newest_of_copy(metadata, branch)
+    assert made is not None, "the branch is one of a copy"
+    kept = dict(_checkpoints_in(metadata.properties, _COPIED_PREFIX))
+    return {
+        name: _decoded(metadata, name, _whole(metadata, name, text, kept, made), made.snapshot_id)
+        for name, text in _checkpoints_in(made.summary)
+    }
 
 
 def _is_first(snapshot: Snapshot) -> bool:
@@ -91,10 +118,12 @@ def _is_first(snapshot: Snapshot) -> bool:
         return False
 
 
-def _checkpoints_in(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _checkpoints_in(
+    texts: Mapping[str, str], prefix: str = CARRIED_PREFIX
+) -> Iterator[tuple[str, str]]:
     for key, text in texts.items():
-        if key.startswith(CARRIED_PREFIX):
-            yield key.removeprefix(CARRIED_PREFIX), text
+        if key.startswith(prefix):
+            yield key.removeprefix(prefix), text
 
 
 def _whole(

@@ -317,8 +317,8 @@ class Rows:
 
     `records` and `size_bytes` are of the source, where only reading shows them. `taken` is the
     range, where reading shows more of it than was planned: an empty one is no commit. With a
-    `sweep` there are no rows. Where they `replaces_all` no row of before stays in the table.
-    `columns` are those to remember.
+    `sweep` there are no rows, nor where a copy `begins_again` that ends with one. Where they
+    `replaces_all` no row of before stays in the table. `columns` are those to remember.
     """
 
     table: pa.Table
@@ -327,6 +327,7 @@ class Rows:
     size_bytes: int = 0
     taken: Range | None = None
     sweep: Sweep | None = None
+    begins_again: bool = False
     replaces_all: bool = False
     columns: tuple[tuple[str, str], ...] = ()
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import Nothing
 from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed
@@ -58,19 +57,6 @@ def test_rows_are_copied_and_changes_follow(
     postgres.execute("update orders set n = 21, more = 2.5 where id = 2")
     require_equal(found, postgres, "id", "v", "n")
     assert found.rows("id", "v", "more")[1] == (2, large, Decimal("2.50"))
-
-
-def test_a_table_is_not_copied_again_into_itself(
-    postgres: PostgresDatabase, tmp_path: Path
-) -> None:
-    postgres.execute(ORDERS, TEN)
-    found = feed_of(tmp_path, postgres)
-    require_equal(found, postgres, "id", "v", "n")
-    result = found.again()
-    assert result.outcome is Outcome.FAILED
-    assert "copy the table into a new location" in result.message
-    postgres.execute("delete from orders where id = 1")
-    require_equal(found, postgres, "id", "v", "n")
 
 
 def test_a_truncate_takes_all_rows_out(postgres: PostgresDatabase, tmp_path: Path) -> None:

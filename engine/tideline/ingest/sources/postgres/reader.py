@@ -3,8 +3,8 @@
 1. The first range makes publication and slot, and has no rows.
 2. Rows of the first copy, and those of changes, are texts that are read by the types of the table.
 3. Changes are in the order of the log, which decides: of two rows of a key the later one counts.
-4. A table that is copied again deletes rows that the copy did not write, by the commits that they
-   are of, once all is copied.
+4. A table that is copied again deletes rows that the copy did not write once all is copied: by the
+   commits that they are of, or the copy takes their place.
 5. A row with a value that its column cannot have is a bad row. Bad rows are kept in the set-aside
    folder, or fail the ingest.
 """
@@ -119,7 +119,8 @@ class PostgresSource:
             if not shape.newest_instant:
                 message = "rows of the table do not say which commit they are of: copy the table "
                 raise ConfigError(f"{message}into a new location", path=declared.uri)
-            return Rows(nothing, taken=replace(wanted, since=shape.newest_instant))
+            begin = replace(wanted, since=shape.newest_instant)
+            return Rows(nothing, taken=begin, begins_again=True)
         if wanted.again is Again.SWEEP:
             swept = Sweep(wanted.since, _SWEPT_MAX, replace(wanted, is_whole=True))
             rows = Rows(nothing, sweep=swept)
