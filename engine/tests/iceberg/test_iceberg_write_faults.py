@@ -253,6 +253,24 @@ def test_rows_that_come_meanwhile_match_unless_they_are_to_be_left(level: str) -
     assert ids(uri) == ([0, 1, 2, 3] if level == "serializable" else [0, 1, 2, 3, 10])
 
 
+def test_rows_that_come_in_a_column_of_another_type_match_as_well() -> None:
+    uri = f"memory://{uuid.uuid4().hex}/table"
+    tideline.create_iceberg(uri, pa.schema([("id", pa.int32()), ("part", pa.int64())])).write(
+        rows(BEFORE)
+    )
+    done: list[Step] = []
+
+    def before(step: Step) -> None:
+        if is_commit(step) and not done:
+            done.append(step)
+            opened(uri).alter().change_type("id", "long").commit()
+            opened(uri).write(rows([2, 1 << 40]))
+
+    opened(uri, SteppingStore(StoreLocation.of(uri).open(), before)).delete("id > 3")
+    assert done
+    assert ids(uri) == [0, 1, 2, 2, 3]
+
+
 def test_a_writer_that_is_never_first_says_so_and_leaves_no_file() -> None:
     uri = prepared(2)
     number = iter(range(100, 1000))

@@ -34,18 +34,23 @@ from tideline.iceberg.table.file_io import FileIO
 @dataclass(frozen=True, slots=True)
 class ReadState:
     """What a change of rows was made from: a snapshot, None for a branch without any, and the files
-    that it deletes rows of. `pruning` says which files of the partition specs `spec_ids` may have
-    rows that it selects, None: any; with `ignores_new` rows that came since are left alone."""
+    that it deletes rows of. `pruning` says which files of the partition specs `spec_ids`, with the
+    columns of a schema, may have rows that it selects, None: any; with `ignores_new` rows that came
+    since are left alone."""
 
     snapshot_id: int | None
     targets: tuple[DataFile, ...] = ()
     pruning: FilePruning | None = None
     spec_ids: frozenset[int] = frozenset()
+    schema_id: int | None = None
     ignores_new: bool = False
 
-    def may_select(self, file: DataFile) -> bool:
-        """Whether a file may have rows that the change selects."""
+    def may_select(self, file: DataFile, metadata: TableMetadata) -> bool:
+        """Whether a file of the table, as it is now, may have rows that the change selects."""
         if self.pruning is None or file.spec_id not in self.spec_ids:
+            return True
+        # Bounds may be of a type that the column has since.
+        if metadata.current_schema_id != self.schema_id:
             return True
         return self.pruning.file_may_match(file)
 
@@ -71,7 +76,7 @@ def find_row_conflict(
                 path = targets.hit_by(file) if moves_rows or file.is_deletion_vector else None
                 if path is not None:
                     return f"snapshot {snapshot.snapshot_id} deletes rows of {path}"
-            elif moves_rows and not state.ignores_new and state.may_select(file):
+            elif moves_rows and not state.ignores_new and state.may_select(file, metadata):
                 return f"snapshot {snapshot.snapshot_id} added rows in {file.file_path}"
     return None
 

@@ -192,6 +192,7 @@ class _Attempt:
             tuple(file.task.data_file for file in self.changed),
             selection.pruning,
             frozenset(spec.spec_id for spec in self.metadata.partition_specs),
+            self.metadata.current_schema_id,
             settings.ignores_new_rows(self.row_level),
         )
         return RowChange(
