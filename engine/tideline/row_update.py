@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.commit_report import CommitReport
-from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.errors import ConfigError, ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.column_changes import with_changes
+from tideline.hudi.commit.conflict import TransactionStart
+from tideline.hudi.keys.key_generator import KeyGenerator
+from tideline.hudi.keys.virtual_key import column_at, virtual_keys
 from tideline.hudi.read.arrow_scan import ArrowScan, nullable
 from tideline.hudi.read.snapshot import plan_snapshot
 from tideline.hudi.read.table_scan import TableScan
@@ -25,12 +28,14 @@ from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column, shown_names
 from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.retry import RetryPolicy
 from tideline.write_and_serve import write_rows
 
 _RETRIES = RetryPolicy.at_once(2)
+_PLACE = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
 
 
 def update_rows(
@@ -52,12 +57,12 @@ def _update(
     scan = plan_snapshot(table).without_indexes()
     _check(table, nullable(scan.schema), changes)
     rows, groups = _matching(table, scan, where)
-    changed = with_changes(rows, changes)
+    changed = _as_declared(table, with_changes(rows, changes), scan.schema, changes)
     _require_taken(table, rows, changed, changes)
-    seen = {instant.time for instant in scan.timeline.writes().completed()}
+    start = TransactionStart.of(scan.timeline)
 
     def nothing_came(now: ActiveTimeline) -> None:
-        if {instant.time for instant in now.writes().completed()} - seen:
+        if TransactionStart.of(now).completed - start.completed:
             raise ConflictError("another write came between", table=table.uri)
 
     return write_rows(
@@ -69,7 +74,7 @@ def _update(
         nothing_came,
         None,
         strict=True,
-        stored_in=groups,
+        matched=MatchedRows(rows.num_rows, start, groups, "updated"),
     )
 
 
@@ -85,6 +90,21 @@ def _check(table: HoodieTable, schema: pa.Schema, changes: Mapping[str, Any]) ->
             raise ConfigError(message, table=table.uri, value=name)
     if not changes:
         raise ConfigError("say which columns to set", table=table.uri)
+
+
+def _as_declared(
+    table: HoodieTable, rows: pa.Table, schema: pa.Schema, changes: Mapping[str, Any]
+) -> pa.Table:
+    """The rows, without nulls where the table has none: its schema stays. Raises InvalidDataError
+    for a change that makes some."""
+    fields = []
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        is_nullable = schema.field(field.name).nullable
+        if not is_nullable and column.null_count and field.name in changes:
+            message = "a required column has nulls"
+            raise InvalidDataError(message, table=table.uri, value=field.name)
+        fields.append(field.with_nullable(is_nullable or column.null_count > 0))
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
 
 
 def _require_taken(
@@ -141,16 +161,24 @@ def _matching(
     table: HoodieTable, scan: TableScan, where: Any
 ) -> tuple[pa.Table, frozenset[FileGroupId]]:
     """The rows, and the file groups that they are in."""
-    names = [
-        name
-        for name in scan.schema.names
-        if name in (RECORD_KEY, PARTITION_PATH) or not is_meta_column(name)
-    ]
-    found = ArrowScan.of(table, scan, names, where)
+    has_keys = table.config.populate_meta_fields
+    names = shown_names(scan.schema.names, meta=False)
+    found = ArrowScan.of(table, scan, [*names, *([RECORD_KEY] if has_keys else [])], where)
     placed = list(found.placed_batches())
     rows = pa.Table.from_batches([batch for _, batch in placed], found.schema)
-    place = [name for name in (RECORD_KEY, PARTITION_PATH) if name in names]
-    if place and rows.group_by(place).aggregate([]).num_rows < rows.num_rows:
+    place = pa.Table.from_batches((_places(table, *some) for some in placed), _PLACE)
+    if place.group_by(_PLACE.names).aggregate([]).num_rows < rows.num_rows:
         message = "a key is stored twice among the rows that match: an upsert would merge them"
         raise UnsupportedTableError(message, table=table.uri)
-    return rows.drop_columns(place), frozenset(group for group, _ in placed)
+    return rows.select(names), frozenset(group for group, _ in placed)
+
+
+def _places(table: HoodieTable, group: FileGroupId, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The key and the partition path of each row of a file group."""
+    config = table.config
+    if config.populate_meta_fields:
+        keys = column_at(rows, RECORD_KEY)
+    else:
+        qualified = KeyGenerator.from_config(config).qualified
+        keys = virtual_keys(rows, config.record_key_fields, qualified=qualified)
+    return pa.record_batch([keys, pa.repeat(group.partition, len(keys))], schema=_PLACE)

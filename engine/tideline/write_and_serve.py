@@ -24,11 +24,11 @@ from tideline.errors import (
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
-from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
 from tideline.hudi.table.table_config import ICEBERG, PUBLISH
 from tideline.hudi.write.config import refusing_missing_columns
+from tideline.hudi.write.matched_rows import MatchedRows, by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement, WriteRequest
@@ -53,13 +53,15 @@ def write_rows(
     token: str | None,
     *,
     strict: bool = False,
-    stored_in: frozenset[FileGroupId] | None = None,
+    matched: MatchedRows | None = None,
 ) -> CommitReport:
-    """See `LakeTable.write`; `stored_in` are file groups that all rows were read from."""
+    """See `LakeTable.write`; `matched` says which rows of the table they are."""
     given = writer.given(options, SettingPlace.WRITE)
     if strict:
         given = refusing_missing_columns(given)
     wanted, config = writer.planned(operation, given)
+    if matched is not None and config.index.type.places_by_hash:
+        config = by_stored_place(config)
     batch = RowBatch.of(rows, writer.table, wanted, config)
     if wanted is WriteOperation.DELETE_PARTITION:
         partitions = batch.partitions_to_delete()
@@ -70,7 +72,7 @@ def write_rows(
         extra_metadata=extra_metadata,
         require=require,
         token=token,
-        stored_in=stored_in,
+        matched=matched,
     )
     return _committed(batch, writer, request, given)
 

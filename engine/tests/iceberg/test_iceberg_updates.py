@@ -160,3 +160,34 @@ def test_others_read_it(mode: str, tmp_path: Path) -> None:
     assert theirs.select(ours.column_names).sort_by("id").to_pylist() == ours.to_pylist()
     few = peer.scan("part = 'late'").to_arrow()
     assert sorted(few["n"].to_pylist()) == [41, 51, 61, 71]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_structs_with_required_fields_may_be_null(mode: str) -> None:
+    properties = {"write.update.mode": mode, "write.merge.mode": mode}
+    table = created(properties=properties)
+    table.write(given(1, 2, 3))
+    place = "struct<zip: int not null, city: string>"
+    table.alter().add_column("place", place).add_column("all", "list<int>").commit()
+    table.refresh()
+    table.update("id = 1", {"n": 5})
+    here = {"zip": 7, "city": None}
+    table.update("id in (2, 3)", {"place": here})
+    table.update("id = 3", {"place": None})
+    assert table.update("id < 3", {"place": pc.field("place")}).rows_updated == 2
+    assert [found(table)[number]["place"] for number in (1, 2, 3)] == [None, here, None]
+    with pytest.raises(InvalidDataError, match="a required column has nulls"):
+        table.update("id = 2", {"place": {"zip": None}})
+
+
+def test_a_required_element_is_not_null() -> None:
+    kind = pa.list_(pa.field("element", pa.int32(), nullable=False))
+    columns = pa.schema([pa.field("id", pa.int64()), pa.field("all", kind)])
+    table = tideline.create_iceberg(f"memory://{uuid.uuid4().hex}/table", columns)
+    table.write([{"id": 1, "all": [1]}])
+    with pytest.raises(InvalidDataError, match="a required element is null"):
+        table.update("id = 1", {"all": [1, None]})
+    with pytest.raises(InvalidDataError, match="a required element is null"):
+        table.write(pa.table([[1], pa.array([[None]], kind)], schema=columns))
+    table.update("id = 1", {"all": None})
+    assert found(table) == {1: {"id": 1, "all": None}}

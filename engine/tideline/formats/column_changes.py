@@ -24,6 +24,12 @@ def with_changes(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
                 raise ConfigError(f"no value for this column: {error}", value=name) from error
     columns = {name: computed.get(name, pc.field(name)) for name in rows.column_names}
     try:
-        return ds.dataset(rows).to_table(columns=columns).cast(rows.schema)
+        found = ds.dataset(rows).to_table(columns=columns)
+        # Arrow casts no null struct of required fields, not even to its own type.
+        cast = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(found.columns, rows.schema, strict=True)
+        ]
+        return pa.Table.from_arrays(cast, schema=rows.schema)
     except pa.ArrowException as error:
         raise ConfigError(f"the new values cannot be computed: {error}") from error

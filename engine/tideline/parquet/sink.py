@@ -19,6 +19,7 @@ from tideline.distribution import installed_version
 from tideline.parquet.column_encoding import dictionary_paths, leaf_columns
 from tideline.parquet.encoding import ParquetEncoding
 from tideline.parquet.held_footer import Chunk, HeldFooter
+from tideline.parquet.hidden_nulls import without_hidden_nulls
 from tideline.parquet.nan_columns import bounded_leaves, leaves_with_nan
 from tideline.parquet.page_transcoder import PageTranscoder
 from tideline.parquet.spliced_file import SplicedFile, StoredParquet
@@ -83,7 +84,7 @@ class EncodedSink:
         if self._writer is None:
             self._writer = _arrow_writer(self._stream, self._encoding, rows, self._closed_with)
         if rows.num_rows:
-            self._writer.write_table(rows, row_group_size=rows.num_rows)
+            self._writer.write_table(without_hidden_nulls(rows), row_group_size=rows.num_rows)
             if self._encoding.hides_nan:
                 self._with_nan += [(self._row_groups, leaf) for leaf in leaves_with_nan(rows)]
             self._row_groups += 1

@@ -35,6 +35,7 @@ from tideline.hudi.table.column_type import is_list_like
 from tideline.hudi.table.stored_value import converted_array, list_offsets
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.parquet.calendar import GREGORIAN_FOOTER, FileCalendar
+from tideline.parquet.hidden_nulls import without_hidden_nulls
 
 _DECIMAL_BYTES = 16
 _HFILE_KEY = "key"
@@ -141,9 +142,15 @@ def _avro_content(rows: pa.Table, schema_json: str) -> bytes:
 
 def _parquet_content(rows: pa.Table, compression: str) -> bytes:
     body = BytesIO()
-    with pq.ParquetWriter(body, rows.schema, compression=compression, store_schema=False) as writer:
-        writer.write_table(rows)
-        writer.add_key_value_metadata(dict(GREGORIAN_FOOTER))
+    try:
+        with pq.ParquetWriter(
+            body, rows.schema, compression=compression, store_schema=False
+        ) as writer:
+            writer.write_table(without_hidden_nulls(rows))
+            writer.add_key_value_metadata(dict(GREGORIAN_FOOTER))
+    except pa.ArrowInvalid as error:
+        message = "rows cannot be stored as the table's schema says"
+        raise InvalidDataError(message, value=error) from error
     return body.getvalue()
 
 

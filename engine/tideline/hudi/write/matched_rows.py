@@ -1,15 +1,15 @@
-"""The rows that a condition matched, deleted by the keys and the partition paths they are stored
-with.
+"""The rows that a condition matched, deleted or updated by the keys and the partition paths that
+they are stored with.
 
-1. No key is made of their columns: Hudi has more than one spelling for some types, and a table may
-   have any.
+1. Of rows to be deleted no key is made of their columns: Hudi has more than one spelling for some
+   types, and a table may have any.
 2. They are looked up in the file groups that they were read from, where these are known: a copy of
    a key that does not match stays where it is. Where a record index has another place for one of
-   the keys there as well, for with the key goes its record, and the copy would be lost to it. Else
-   they are looked up in their own partitions, whatever the table's index is. In logs as well.
+   the keys there as well, for with a deleted key goes its record, and the copy would be lost to it.
+   Else they are looked up in their own partitions, whatever the table's index is. In logs as well.
 3. As many rows must be found as matched, before a file is written, and be deleted, before the
-   commit. Fewer: some would stay. More: the key of a row that matches is that of another one, which
-   does not.
+   commit. Fewer: some would stay, and updates of them be new rows. More: the key of a row that
+   matches is that of another one, which does not.
 4. What others wrote to the same file groups since the rows were read is a conflict, not only what
    they wrote since this write began. So is another number, where a write completed between the two:
    it may have changed the rows.
@@ -31,11 +31,12 @@ from tideline.wording import counted
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
     """How many rows matched, copies of a key included, the writes that were there by then, and
-    file groups that have all of these rows, where that is known."""
+    file groups that have all of these rows, where that is known; what is done with them."""
 
     count: int
     seen: TransactionStart
     groups: frozenset[FileGroupId] | None = None
+    done: str = "deleted"
 
     def require_found(self, found: int, table: str, timeline: ActiveTimeline) -> None:
         """Raise UnsupportedTableError where another number of rows has the keys of those that
@@ -46,15 +47,16 @@ class MatchedRows:
         if found > self.count:
             raise UnsupportedTableError(
                 f"{self._matched}, but {found:,} have the same keys in the same partitions, so "
-                "that others would go with them; nothing was deleted. Widen the condition to all "
-                "rows of these keys (`tideline check --keys` shows keys that are stored twice)",
+                f"that others would be {self.done} with them; nothing was {self.done}. Delete by a "
+                "condition for all rows of these keys (`tideline check --keys` shows keys that are "
+                "stored twice)",
                 table=table,
             )
         raise UnsupportedTableError(
             f"{self._matched}, but {found:,} {'is' if found == 1 else 'are'} found by key and "
-            "partition path, so that others would stay; nothing was deleted. They lie in other "
-            "partitions or have other keys, than their columns say: delete them with the engine "
-            "that wrote them",
+            f"partition path, so that others would stay; nothing was {self.done}. They lie in "
+            "other partitions or have other keys, than their columns say: change them with the "
+            "engine that wrote them",
             table=table,
         )
 
@@ -75,8 +77,8 @@ class MatchedRows:
         if TransactionStart.of(timeline).completed <= self.seen.completed:
             return
         raise ConflictError(
-            "another write completed after the rows that match were read: nothing was deleted, "
-            "delete again",
+            "another write completed after the rows that match were read: nothing was "
+            f"{self.done}, try again",
             table=table,
         )
 

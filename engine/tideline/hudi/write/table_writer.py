@@ -20,7 +20,6 @@ from tideline.hudi.recovery.execute import FailedWrites, RolledBack, plan_instan
 from tideline.hudi.recovery.plan import RollbackPlan
 from tideline.hudi.recovery.recover import execute_recovery, find_recoverable_writes
 from tideline.hudi.table.agreement import check_agreement
-from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.write.commit_write import commit_write, repeated_write
@@ -28,7 +27,7 @@ from tideline.hudi.write.config import FailedWritesPolicy, WriteConfig
 from tideline.hudi.write.engine import WriteEngine
 from tideline.hudi.write.execute import execute_write
 from tideline.hudi.write.index_choice import IndexChoice
-from tideline.hudi.write.matched_rows import by_stored_place
+from tideline.hudi.write.matched_rows import MatchedRows, by_stored_place
 from tideline.hudi.write.planned_write import wanted_operation
 from tideline.hudi.write.replace_file_groups import PartitionChoice, execute_delete_partition
 from tideline.hudi.write.token import TokenSearch
@@ -102,12 +101,12 @@ class TableWriter:
         extra_metadata: Mapping[str, str] | None = None,
         require: Requirement | None = None,
         token: str | None = None,
-        stored_in: frozenset[FileGroupId] | None = None,
+        matched: MatchedRows | None = None,
     ) -> WriteRequest:
         """What is to be committed. Raises ConfigError for a token that cannot be."""
         search = TokenSearch(self.table, token, operation) if token is not None else None
         metadata = extra_metadata or {}
-        return WriteRequest(operation, config, "", metadata, require, search, stored_in=stored_in)
+        return WriteRequest(operation, config, "", metadata, require, search, matched)
 
     def write(self, engine: WriteEngine, request: WriteRequest) -> WriteDone:
         """Write the engine's batch as one commit. Raises as `commit_write` does."""
@@ -120,7 +119,7 @@ class TableWriter:
             replace(
                 request,
                 schema_json=json.dumps(schema),
-                matched=engine.matched,
+                matched=engine.matched or request.matched,
                 schema_change=engine.schema_change,
             ),
             lambda transaction: execute_write(transaction, engine),

@@ -81,7 +81,7 @@ def write_by_location(transaction: WriteTransaction, engine: WriteEngine) -> Wri
         handle_context(transaction, engine),
         drops_duplicates=combines(operation, config),
     )
-    if matched is not None:
+    if matched is not None and not operation.writes_rows:
         deleted = sum(stat.num_deletes for stat in stats)
         matched.require_deleted(deleted, table.uri, transaction.timeline)
     return WrittenFiles(stats)
@@ -91,8 +91,9 @@ def _looked_into(
     transaction: WriteTransaction, engine: WriteEngine
 ) -> tuple[FileSystemView, tuple[LookupCandidate, ...]]:
     """The table's files as far as the write has to see them, and those that may have its keys."""
-    table, timeline = transaction.table, transaction.timeline
-    is_global, read_from = transaction.config.index.type.is_global, _read_from(transaction)
+    table, timeline, matched = transaction.table, transaction.timeline, transaction.request.matched
+    is_global = transaction.config.index.type.is_global
+    read_from = None if matched is None else matched.groups
     looks = transaction.operation.tags_keys or _leaves_out_stored(transaction)
 
     @cache
@@ -108,7 +109,7 @@ def _looked_into(
         return found if read_from is None else _in_groups(found, read_from)
 
     indexed = None
-    if read_from is None or transaction.request.matched is not None:
+    if read_from is None or not transaction.operation.writes_rows:
         indexed = known_places(table, timeline, engine, searched, is_global=is_global)
     places = indexed if read_from is None else read_from.union(indexed or ())
     if places is not None:
@@ -125,13 +126,6 @@ def _looked_into(
             return view, with_key_ranges(table, _in_groups(candidates, places))
     view, candidates = everything()
     return view, with_key_ranges(table, candidates)
-
-
-def _read_from(transaction: WriteTransaction) -> frozenset[FileGroupId] | None:
-    """File groups that all rows of the batch were read from; None for rows that come from elsewhere
-    or may have been anywhere."""
-    matched = transaction.request.matched
-    return transaction.request.stored_in if matched is None else matched.groups
 
 
 def _in_groups(

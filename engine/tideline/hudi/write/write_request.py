@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from tideline.hudi.commit.outcome import Committed
 from tideline.hudi.recovery.execute import RolledBack
-from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import WriteStat
@@ -25,8 +24,7 @@ Requirement = Callable[[ActiveTimeline], None]
 class WriteRequest:
     """What is to be committed, whichever engine moves the rows.
 
-    `matched`: the batch is what a condition matched, to be deleted where it is stored.
-    `stored_in`: file groups that all rows of the batch were read from, to be updated there.
+    `matched`: the batch is what a condition matched, to be changed where it is stored.
     """
 
     operation: WriteOperation
@@ -36,7 +34,6 @@ class WriteRequest:
     require: Requirement | None = None
     token: TokenSearch | None = None
     matched: MatchedRows | None = None
-    stored_in: frozenset[FileGroupId] | None = None
     schema_change: SchemaChange = NO_CHANGE
 
 

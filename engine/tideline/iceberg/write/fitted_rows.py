@@ -33,6 +33,7 @@ from tideline.iceberg.metadata.field_type import (
     StructType,
     kind_word,
 )
+from tideline.parquet.hidden_nulls import without_validity
 
 
 def fitted_rows(batch: pa.RecordBatch, fields: Sequence[NestedField]) -> pa.RecordBatch:
@@ -91,7 +92,7 @@ def _member(column: Any, field: NestedField, count: int, prefix: str, absent: in
     fitted = _typed(column, field.type, name)
     if field.required and fitted.null_count > absent:
         raise InvalidDataError("a required column has nulls", value=name)
-    return _without_nulls(fitted) if field.required and fitted.null_count else fitted
+    return without_validity(fitted) if field.required and fitted.null_count else fitted
 
 
 def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
@@ -109,7 +110,9 @@ def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
             )
             return struct_array(column, members, wanted)
         case ListType() if _is_list(found):
-            column = _without_hidden(column.cast(pa.list_(found.value_field)), "values")
+            if not types.is_list(found):
+                column = column.cast(pa.list_(found.value_field))
+            column = _without_hidden(column, "values")
             element = _typed(column.values, kind.element, f"{name}.element")
             fitted = list_array(column, element, wanted)
             if kind.element_required and fitted.flatten().null_count:
@@ -132,27 +135,6 @@ def _without_hidden(column: Any, inside: str) -> pa.Array:
     offsets, count = column.offsets, len(getattr(column, inside))
     is_whole = offsets[0].as_py() == 0 and offsets[-1].as_py() == count
     return column if is_whole and not column.null_count else column.take(np.arange(len(column)))
-
-
-def _without_nulls(column: Any) -> pa.Array:
-    """A column whose only nulls are within structs that are null: Arrow writes none such."""
-    kind = column.type
-    if types.is_struct(kind):
-        members = [column.field(number) for number in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(members, fields=list(kind))
-    buffers = [None, *column.buffers()[1 : kind.num_buffers]]
-    if types.is_list(kind):
-        inside = [column.values]
-    elif types.is_map(kind):
-        entries = pa.StructArray.from_arrays(
-            [column.keys, column.items], fields=[kind.key_field, kind.item_field]
-        )
-        inside = [entries]
-    else:
-        inside = []
-    return pa.Array.from_buffers(
-        kind, len(column), buffers, null_count=0, offset=column.offset, children=inside
-    )
 
 
 def _value(column: Any, wanted: pa.DataType, kind: FieldType, name: str) -> pa.Array:

@@ -47,8 +47,8 @@ ERASURE_FAULTS = (
     Fault(
         "an update changes a copy of a key that does not match",
         f"{_WRITE}/write_by_location.py",
-        "    return transaction.request.stored_in if matched is None else matched.groups\n",
-        "    return None if matched is None else matched.groups\n",
+        "    read_from = None if matched is None else matched.groups\n",
+        "    read_from = matched.groups if matched and matched.done == 'deleted' else None\n",
         _FILES_OF_ROWS,
     ),
     Fault(
