@@ -188,3 +188,11 @@ def test_a_table_of_postgres_is_compared(
     assert named(check()) == set()
     planted = plant(table, rows[:8], {**rows[8], "id": 22})
     assert named(check()) == planted
+
+
+def test_keys_of_several_columns_have_texts_of_their_own() -> None:
+    keys = [("1,b:2", "3"), ("1", "2,b:3"), ("1\\", "3"), ("1\\,b:3", ""), ("1", "3"), ("é,", "")]
+    rows = pa.record_batch([list(column) for column in zip(*keys, strict=True)], ["a", "b"])
+    found = key_texts(rows, ["a", "b"]).to_pylist()
+    assert len(set(found)) == len(keys)
+    assert found[4] == "a:1,b:3"

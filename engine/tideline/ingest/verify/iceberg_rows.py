@@ -35,6 +35,8 @@ from tideline.ingest.verify.keyed_rows import (
     with_columns,
 )
 
+_MARKS = r"[\\,]"
+"""What would be taken for the end of a value in a key of several."""
 _FILLED = PartialUpdates(PartialUpdateMode.FILL_UNAVAILABLE, UNAVAILABLE)
 
 
@@ -141,14 +143,14 @@ class IcebergRows(KeyedRows):
 
 
 def key_texts(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """The key of every row as text: its value, or several with their names."""
+    """The key of every row as text, of no other key: its value, or several with their names."""
     texts = [pc.fill_null(_texts(rows.column(name)), "null") for name in names]
     if len(texts) == 1:
         return texts[0]
     if not texts:
         return pa.repeat(pa.scalar(""), rows.num_rows)
     parts = [
-        pc.binary_join_element_wise(name, text, ":")
+        pc.binary_join_element_wise(name, pc.replace_substring_regex(text, _MARKS, r"\\\0"), ":")
         for name, text in zip(names, texts, strict=True)
     ]
     return pc.binary_join_element_wise(*parts, ",")
