@@ -356,7 +356,7 @@ class LakeTable(TableWords):
         process got in the way: nothing is half done, call again.
         """
         run = self.services(options, spark=spark).run(service)
-        return replace(run, notes=published(self.hoodie_table, options))
+        return replace(run, notes=(*run.notes, *published(self.hoodie_table, options)))
 
     def schedule(self, service: str, *, options: Options = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""

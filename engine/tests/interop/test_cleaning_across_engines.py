@@ -14,8 +14,8 @@ import pytest
 from tideline.formats.avro import decode_container
 from tideline.hudi.open_table import open_table
 from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.done import CleaningDone
 from tideline.hudi.services.cleaning.execute import (
-    CleaningDone,
     clean_table,
     execute_cleaning,
     schedule_cleaning,

@@ -21,6 +21,8 @@ from tideline.storage.location import StoreLocation
 _SWITCHES = {
     "path_style": ("--path-style", "--virtual-host-style"),
     "allow_http": ("--allow-http", "--https-only"),
+    "sse_bucket_key": ("--sse-bucket-key", "--no-sse-bucket-key"),
+    "requester_pays": ("--requester-pays", "--owner-pays"),
 }
 
 

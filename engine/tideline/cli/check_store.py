@@ -65,3 +65,5 @@ def _print(report: StoreReport) -> None:
     if report.complaints:
         print_line(f"{counted(len(report.complaints), 'check')} not passed.")
     print_line(_VERDICTS[report.outcome])
+    for note in report.notes:
+        print_line(f"Note: {note}.")

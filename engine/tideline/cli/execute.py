@@ -164,6 +164,8 @@ def print_run(run: ServiceRun) -> None:
         spent = spending_text(run.spent.core_seconds, run.spent.requests)
         saved = f"saves {run.benefit.words}; " if run.benefit != NO_BENEFIT else ""
         print_line(f"{run.service}: {saved}took {spent}.")
+    for note in run.notes:
+        print_line(f"{run.service}: {note}.")
     if run.not_due is not None:
         print_line(f"{run.service}: not due, {run.not_due.reason}.")
 

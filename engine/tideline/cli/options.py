@@ -12,6 +12,7 @@ from tideline.cli.command import SharedOption
 from tideline.errors import ConfigError
 from tideline.settings.registry import all_settings
 from tideline.settings.setting import SettingPlace, Support
+from tideline.storage.s3.request_headers import VARIABLES, Checksum, Encryption
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -71,6 +72,40 @@ _STORAGE_OPTIONS = (
         metavar="FILE",
         help="Certificate authorities to trust, PEM.",
     ),
+    click.option(
+        "--sse",
+        cls=SharedOption,
+        envvar=VARIABLES["sse"],
+        metavar="|".join(word.value for word in Encryption),
+        help="How S3 encrypts what is written.",
+    ),
+    click.option(
+        "--sse-kms-key-id",
+        cls=SharedOption,
+        envvar=VARIABLES["sse_kms_key_id"],
+        metavar="KEY",
+        help="Key of the KMS for it; a bucket's own without it.",
+    ),
+    click.option(
+        "--sse-bucket-key/--no-sse-bucket-key",
+        cls=SharedOption,
+        default=None,
+        envvar=VARIABLES["sse_bucket_key"],
+        help="Whether one key of the bucket saves requests to the KMS.",
+    ),
+    click.option(
+        "--requester-pays/--owner-pays",
+        cls=SharedOption,
+        default=None,
+        help="Whether requests to S3 are paid by who makes them.",
+    ),
+    click.option(
+        "--checksum-algorithm",
+        cls=SharedOption,
+        envvar=VARIABLES["checksum_algorithm"],
+        metavar="|".join(word.value for word in Checksum),
+        help="Checksum that S3 gets with each write, as object lock demands.",
+    ),
 )
 
 
@@ -88,6 +123,11 @@ def storage_options(command: Callable[..., None]) -> Callable[..., None]:
         gcs_endpoint: str | None,
         azure_endpoint: str | None,
         azure_account: str | None,
+        sse: str | None,
+        sse_kms_key_id: str | None,
+        sse_bucket_key: bool | None,
+        requester_pays: bool | None,
+        checksum_algorithm: str | None,
         **kwargs: Any,
     ) -> None:
         given = {
@@ -99,6 +139,11 @@ def storage_options(command: Callable[..., None]) -> Callable[..., None]:
             "path_style": _flag(path_style),
             "allow_http": _flag(allow_http),
             "ca_bundle": ca_bundle,
+            "sse": sse,
+            "sse_kms_key_id": sse_kms_key_id,
+            "sse_bucket_key": _flag(sse_bucket_key),
+            "requester_pays": _flag(requester_pays),
+            "checksum_algorithm": checksum_algorithm,
         }
         storage = {name: value for name, value in given.items() if value is not None}
         command(*args, storage=storage, **kwargs)

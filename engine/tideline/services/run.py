@@ -79,6 +79,11 @@ class ServiceRun:
     spent: ResourceUsage = NOTHING
 
     @property
+    def deletes_files(self) -> bool:
+        """Whether it has deleted any."""
+        return any(done.report().files_deleted for done in self.done)
+
+    @property
     def benefit(self) -> Benefit:
         """What all of it saves."""
         return sum((done.report().benefit for done in self.done), NO_BENEFIT)
@@ -90,6 +95,7 @@ class ServiceRun:
             "done": [done.to_json_object() for done in self.done],
             "not_due": self.not_due.reason if self.not_due else None,
             "left_alone": [str(time) for time in self.left_alone],
+            "notes": [*self.notes, *(note for done in self.done for note in done.report().notes)],
             "saved": self.benefit.to_json_object(),
             **self.spent.to_json_object(),
         }

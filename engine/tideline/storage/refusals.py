@@ -13,3 +13,7 @@ class AccessDeniedError(StorageUnavailableError):
     """The store answered, and does not let these credentials do it."""
 
     kind = StorageUnavailableError.kind
+
+
+class ObjectKeptError(AccessDeniedError):
+    """The store does not delete an object: a lock, a retention rule or a policy keeps it."""

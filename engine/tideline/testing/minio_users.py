@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from minio import MinioAdmin
 from minio.credentials.providers import StaticProvider
@@ -54,10 +55,13 @@ class MinioUsers:
         """From now on neither the user nor credentials that it was given by the STS count."""
         self._admin.user_remove(user.access_key)
 
-    def grant(self, user: MinioUser, rights: Mapping[str, Right]) -> None:
-        """Give a user these rights by bucket, and no other."""
+    def grant(
+        self, user: MinioUser, rights: Mapping[str, Right], *, encryption: str | None = None
+    ) -> None:
+        """Give a user these rights by bucket, and no other. With an `encryption`, what is written
+        is refused without the header that says so."""
         name = f"policy-{secrets.token_hex(6)}"
-        statements = [
+        statements: list[dict[str, Any]] = [
             {
                 "Effect": "Allow",
                 "Action": list(right.value),
@@ -65,6 +69,10 @@ class MinioUsers:
             }
             for bucket, right in rights.items()
         ]
+        if encryption is not None:
+            unlike = {"StringNotEquals": {"s3:x-amz-server-side-encryption": encryption}}
+            denied = {"Effect": "Deny", "Action": ["s3:PutObject"], "Condition": unlike}
+            statements.append({**denied, "Resource": [f"arn:aws:s3:::{name}/*" for name in rights]})
         content = json.dumps({"Version": "2012-10-17", "Statement": statements})
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "policy.json")

@@ -10,9 +10,12 @@ import pytest
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.storage.kinds import KINDS
+from tideline.storage.location import StoreLocation
 from tideline_operator.local.table_files import TableFiles
+from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import load_resources
-from tideline_operator.resources.resolving import resolve_table
+from tideline_operator.resources.parsing import parse_object
+from tideline_operator.resources.resolving import resolve_table, store_options
 from tideline_operator.resources.table_rules import REMOTE_SCHEMES
 
 TABLE = """
@@ -85,6 +88,27 @@ def test_a_store_reference_brings_the_connection_and_no_credentials(tmp_path: Pa
         "ca_bundle": "/etc/ca.pem",
     }
     assert found.sources["landing"].places[0].options == found.location.options
+
+
+def test_a_store_says_what_requests_to_it_carry() -> None:
+    value = {"sse": "aws:kms", "sseKmsKeyId": "key", "sseBucketKey": False, "requesterPays": True,
+             "checksumAlgorithm": "SHA256", "endpoint": "https://gate.test/v1/s3/"}  # fmt: skip
+    spec = parse_object(
+        LakeStore,
+        {"apiVersion": "tideline.dev/v1alpha1", "kind": "LakeStore",
+         "metadata": {"name": "lake"}, "spec": value},
+    ).spec  # fmt: skip
+    options = store_options(spec, ca_bundle=None)
+    assert dict(StoreLocation.of("s3://lake/t", options).options) == {
+        "endpoint": "https://gate.test/v1/s3",
+        "region": "us-east-1",
+        "path_style": "true",
+        "sse": "aws:kms",
+        "sse_kms_key_id": "key",
+        "sse_bucket_key": "false",
+        "requester_pays": "true",
+        "checksum_algorithm": "SHA256",
+    }
 
 
 def test_the_source_of_credentials_is_reported_and_what_is_missing(tmp_path: Path) -> None:

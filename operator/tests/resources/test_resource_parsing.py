@@ -186,7 +186,7 @@ def test_a_store_of_another_cloud_is_read(spec: Mapping[str, object]) -> None:
     value = {"apiVersion": "tideline.dev/v1alpha1", "kind": "LakeStore",
              "metadata": {"name": "cloud"}, "spec": spec}  # fmt: skip
     store = parse_object(LakeStore, value)
-    assert store.spec.scheme == ("gs" if "gcs" in spec else "abfss")
+    assert store.spec.scheme == ("gs" if "gcs" in spec else "abfss" if "azure" in spec else "s3")
     assert parse_object(LakeStore, to_json_object(store)) == store
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tideline.storage.s3.request_headers import Checksum, Encryption
 from tideline_operator.resources.field import CelRule, described, json_name
 from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.store_status import LakeStoreStatus
@@ -26,6 +27,11 @@ _S3_ALONE: Mapping[str, Any] = {
     "path_style": True,
     "web_identity": None,
     "event_logs": None,
+    "sse": None,
+    "sse_kms_key_id": None,
+    "sse_bucket_key": None,
+    "requester_pays": False,
+    "checksum_algorithm": None,
 }
 """With what each of them is where it is left out: the API server fills defaults in."""
 _IS_S3S = "is of stores on S3 alone: leave it out beside gcs and azure"
@@ -36,6 +42,12 @@ _ENDPOINT: Mapping[str, Any] = {
     "pattern_meaning": "http:// or https:// and a host, with a port if needed, and no path",
     "length_max": 512,
 }
+_ENDPOINT_WITH_PATH: Mapping[str, Any] = {
+    "pattern": r"https?://[^\s/?#]+(/[A-Za-z0-9._~-]+)*/?",
+    "pattern_meaning": "http:// or https:// and a host, with a port and a path if needed",
+    "length_max": 512,
+}
+_KEY_NEEDS_KMS = "goes with sse aws:kms and aws:kms:dsse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +146,7 @@ class LakeStoreSpec:
     endpoint: str | None = described(
         "URL of the S3 endpoint; without it, AWS's own for the region.",
         default=None,
-        **_ENDPOINT,
+        **_ENDPOINT_WITH_PATH,
     )
     gcs: StoreGoogle | None = described(
         "A store on Google Cloud Storage; {} for Google's own server. Without this and azure, the "
@@ -166,6 +178,30 @@ class LakeStoreSpec:
         default=None,
     )
     tls: StoreTls | None = described("TLS settings.", default=None)
+    sse: Encryption | None = described(
+        "How S3 encrypts what is written, where the bucket's own encryption is not what its policy "
+        "demands.",
+        default=None,
+    )
+    sse_kms_key_id: str | None = described(
+        "Key of the KMS for `sse` aws:kms: its id, ARN or alias. Without it, the bucket's.",
+        default=None,
+        pattern=r"[!-~]+",
+        pattern_meaning="the id, the ARN or an alias of a key",
+        length_max=2048,
+    )
+    sse_bucket_key: bool | None = described(
+        "Whether one key of the bucket saves requests to the KMS; without it, as the bucket is "
+        "set up.",
+        default=None,
+    )
+    requester_pays: bool = described(
+        "Requests are paid by the account whose credentials make them.", default=False
+    )
+    checksum_algorithm: Checksum | None = described(
+        "Checksum that S3 gets with each write, as buckets with object lock demand.",
+        default=None,
+    )
     event_logs: str | None = described(
         "Where Spark's event logs of tables in this store are kept, for a history server: "
         "s3://bucket/prefix in this store. Nothing deletes them but a rule of the bucket.",
@@ -190,6 +226,14 @@ class LakeStoreSpec:
             "!has(self.webIdentity) || !has(self.credentials)",
             "choose one of credentials and webIdentity",
             field="webIdentity",
+        ),
+        *(
+            CelRule(
+                f"!has(self.{field}) || has(self.sse) && self.sse != 'AES256'",
+                _KEY_NEEDS_KMS,
+                field=field,
+            )
+            for field in ("sseKmsKeyId", "sseBucketKey")
         ),
         CelRule(
             "!has(self.eventLogs) || !has(self.tls)",
@@ -218,6 +262,10 @@ class LakeStoreSpec:
                     yield json_name(name), _IS_S3S
         if self.web_identity is not None and self.credentials is not None:
             yield "webIdentity", "choose one of credentials and webIdentity"
+        if self.sse in (None, Encryption.S3):
+            for name in ("sse_kms_key_id", "sse_bucket_key"):
+                if getattr(self, name) is not None:
+                    yield json_name(name), _KEY_NEEDS_KMS
         if self.event_logs is not None and self.tls is not None:
             problem = (
                 "cannot be kept behind a certificate that Java does not trust on its own (tls)"

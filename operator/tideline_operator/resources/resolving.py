@@ -61,7 +61,23 @@ def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, st
     options = {"region": spec.region, "path_style": str(spec.path_style).lower()}
     if spec.create_buckets:
         options["create_bucket"] = "true"
+    options |= _header_options(spec)
     return {**options, **_server_options("endpoint", spec.endpoint, ca_bundle)}
+
+
+def _header_options(spec: LakeStoreSpec) -> dict[str, str]:
+    headers = {
+        "sse": spec.sse and spec.sse.value,
+        "sse_kms_key_id": spec.sse_kms_key_id,
+        "sse_bucket_key": _switch(spec.sse_bucket_key),
+        "requester_pays": _switch(spec.requester_pays or None),
+        "checksum_algorithm": spec.checksum_algorithm and spec.checksum_algorithm.value,
+    }
+    return {name: text for name, text in headers.items() if text is not None}
+
+
+def _switch(value: bool | None) -> str | None:
+    return None if value is None else str(value).lower()
 
 
 def _server_options(name: str, endpoint: str | None, ca_bundle: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tideline_operator.api_objects import Manifest
 
 CLOUD_STORES: tuple[Manifest, ...] = (
+    {"endpoint": "https://gate.test/storage/v1/s3", "sse": "aws:kms", "sseBucketKey": False},
     {"gcs": {}},
     {"gcs": {"endpoint": "http://gcs.lake.svc:4443"}, "tls": {"caSecretName": "authorities"}},
     {"azure": {}},
@@ -23,5 +24,11 @@ MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"azure": {}, "pathStyle": False}, "pathStyle"),
     ({"gcs": {}, "webIdentity": {"roleArn": "arn:aws:iam::1:role/lake"}}, "webIdentity"),
     ({"gcs": {}, "eventLogs": "s3://lake/logs"}, "eventLogs"),
+    ({"gcs": {}, "sse": "AES256"}, "sse"),
+    ({"azure": {}, "requesterPays": True}, "requesterPays"),
+    ({"azure": {}, "checksumAlgorithm": "SHA256"}, "checksumAlgorithm"),
+    ({"sseKmsKeyId": "key"}, "sseKmsKeyId"),
+    ({"sse": "AES256", "sseKmsKeyId": "key"}, "sseKmsKeyId"),
+    ({"sse": "AES256", "sseBucketKey": False}, "sseBucketKey"),
 )
 """Specs that are refused, with the field that is named."""

@@ -166,6 +166,11 @@ spec:
     audience: sts.example
     stsEndpoint: http://127.0.0.1:9
   tls: {caSecretName: authorities}
+  sse: aws:kms
+  sseKmsKeyId: arn:aws:kms:eu-central-1:123456789012:key/lake
+  sseBucketKey: true
+  requesterPays: true
+  checksumAlgorithm: SHA256
   eventLogs: s3://lake/event-logs
   engine: {warm: {idle: 1m, lifetime: 1h, maxWorkers: 1, maxMemory: 4Gi, maxBytes: 64Mi}}
 """

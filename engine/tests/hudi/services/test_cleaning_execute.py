@@ -10,8 +10,8 @@ import pytest
 from tideline.errors import CorruptTableError, StorageUnavailableError
 from tideline.formats.avro import decode_container
 from tideline.hudi.services.cleaning.config import CleaningConfig
+from tideline.hudi.services.cleaning.done import CleaningDone
 from tideline.hudi.services.cleaning.execute import (
-    CleaningDone,
     clean_table,
     execute_cleaning,
     plan_table_cleaning,

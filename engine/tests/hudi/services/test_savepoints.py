@@ -9,7 +9,8 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.hudi.services.cleaning.config import CleaningConfig, CleaningPolicy
-from tideline.hudi.services.cleaning.execute import CleaningDone, clean_table, schedule_cleaning
+from tideline.hudi.services.cleaning.done import CleaningDone
+from tideline.hudi.services.cleaning.execute import clean_table, schedule_cleaning
 from tideline.hudi.services.savepoint.execute import (
     create_savepoint,
     delete_savepoint,

@@ -14,11 +14,21 @@ from tideline.storage.location import StoreLocation
 
 _LINE_MAX = 100
 _STORE_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "s3": {"endpoint": "endpoint", "region": "region", "path_style": "pathStyle"},
+    "s3": {
+        "endpoint": "endpoint",
+        "region": "region",
+        "path_style": "pathStyle",
+        "sse": "sse",
+        "sse_kms_key_id": "sseKmsKeyId",
+        "sse_bucket_key": "sseBucketKey",
+        "requester_pays": "requesterPays",
+        "checksum_algorithm": "checksumAlgorithm",
+    },
     "gs": {"gcs_endpoint": "endpoint"},
     "abfss": {"azure_account": "account", "azure_endpoint": "endpoint"},
 }
 """By the scheme of a store its options, and the fields of a LakeStore for them."""
+_SWITCHES = ("path_style", "sse_bucket_key", "requester_pays")
 _STORE_PARTS = {"gs": "gcs", "abfss": "azure"}
 """Where these fields are in the spec; those of S3 are the spec's own."""
 
@@ -87,7 +97,7 @@ def _store(place: StoreLocation) -> Iterator[str]:
     yield "kind: LakeStore"
     yield f"metadata: {{name: {STORE_NAME}}}"
     spec = [
-        f"{field}: {options[name] if name == 'path_style' else _scalar(options[name])}"
+        f"{field}: {options[name] if name in _SWITCHES else _scalar(options[name])}"
         for name, field in _STORE_FIELDS[place.scheme].items()
         if name in options
     ]

@@ -4,7 +4,7 @@
 commits in that range did to rows, `deletes=true` for what they did in all. A stream takes `after`
 and `changes`, and how much a batch has at most, `maxCommitsPerTrigger` and `maxBytesPerTrigger`.
 Storage options are those of `StoreLocation` (`endpoint`, `region`, `path_style`, `allow_http`,
-`ca_bundle`).
+`ca_bundle`, and the others of the store's kind).
 """
 
 from __future__ import annotations

@@ -80,9 +80,10 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The answers of one store, in the order asked."""
+    """The answers of one store, in the order asked. `notes` are what else was seen."""
 
     results: tuple[ProbeResult, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> ProbeOutcome:
@@ -112,6 +113,7 @@ class StoreReport:
                 }
                 for result in self.results
             ],
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -131,7 +133,8 @@ class StoreReport:
                     )
                     for check in document["checks"]
                     if check["name"] in known
-                )
+                ),
+                tuple(map(str, document.get("notes") or ())),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidDataError("not the report of a store check", value=str(error)) from error

@@ -23,6 +23,7 @@ from tideline.errors import (
     StorageUnavailableError,
     TidelineError,
 )
+from tideline.storage.kept_versions import notes_on_versions
 from tideline.storage.object_store import ObjectStore, UnsupportedRequestError
 from tideline.storage.probe.conditions import (
     counts_every_increment,
@@ -122,7 +123,8 @@ def check_store(
     makes_root = root is not None and not Path(root).exists()
     try:
         remove_left_behind(arena, owner)
-        report = StoreReport(tuple(_ask(arena, promise) for promise in promises))
+        results = tuple(_ask(arena, promise) for promise in promises)
+        report = StoreReport(results, notes_on_versions(arena.store))
     except BaseException:
         with suppress(TidelineError):
             _clean_up(arena, makes_root)

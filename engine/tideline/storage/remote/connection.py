@@ -142,6 +142,11 @@ class StoreConnection:
                 self._clients[key] = open_client(bucket, endpoint, limits, data=data, using=self)
             return self._clients[key]
 
+    def forget_clients(self) -> None:
+        """Open others for requests to come, with what signs them then."""
+        with self._lock:
+            self._clients.clear()
+
     def signed_by(self, signer: Signer, denied_advice: str) -> StoreConnection:
         """The same way out of the process, with an identity of S3 that is meant for any endpoint,
         whatever kind of store this connection is for."""

@@ -18,12 +18,15 @@ from tideline.errors import (
 )
 from tideline.storage.egress.route import NO_TICKET_CODE, REFUSED_CODE, UNREACHED_CODE
 from tideline.storage.object_store import UnsupportedRequestError
-from tideline.storage.refusals import AccessDeniedError, MissingBucketError
+from tideline.storage.refusals import AccessDeniedError, MissingBucketError, ObjectKeptError
 from tideline.storage.remote.identity import IdentityError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _EMPTY_RANGE = "StartTooLarge"
-_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CODE = re.compile(r"<Code>([\w.:]{1,64})</Code>")
+_DELETE = re.compile(r"DeleteObjects request failed for key (.*): .*\(code: (\w{1,64})\)")
+"""Of one object among those of a request that was answered with 200."""
+_STATUS_OF_DELETE = {"AccessDenied": 403, "InternalError": 500, "SlowDown": 503}
 _TRANSPORT = (
     ("ConnectionRefused", "connection refused"),
     ("dns error", "host name not found"),
@@ -42,6 +45,10 @@ _TOKEN_REQUEST = "performing token request"
 _NOT_IMPLEMENTED = 501
 _NOT_SATISFIABLE = 416
 _DENIED = (401, 403)
+_KEPT = (
+    "access denied: check the permission to delete, and whether object lock, a retention rule or "
+    "a policy of the bucket keeps the object"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,8 @@ class StoreWords:
     """How a kind of store spells failures: its error codes, and what is to be done about them.
 
     `missing_bucket` are codes of a missing bucket, `create` what to do about that. `wrong_request`
-    are codes of requests that configuration gets wrong, `refused_keys` those of credentials.
+    are codes of requests that configuration gets wrong, `refused_keys` those of credentials,
+    `ended_keys` those among them that other credentials from the same source may put right.
     """
 
     missing_bucket: frozenset[str]
@@ -57,6 +65,7 @@ class StoreWords:
     bucket: str = "bucket"
     wrong_request: Mapping[str, str] = field(default_factory=dict)
     refused_keys: Mapping[str, str] = field(default_factory=dict)
+    ended_keys: frozenset[str] = frozenset()
     elsewhere: str = "the bucket lives at another endpoint"
 
 
@@ -66,7 +75,7 @@ class RequestFailure:
     transport.
 
     `credentials` says why there were none to sign it with. `is_unsent` is known of requests for
-    which there was no connection.
+    which there was no connection. `key` is the object that a delete of several failed for.
     """
 
     status: int | None
@@ -75,6 +84,7 @@ class RequestFailure:
     words: StoreWords
     credentials: str | None = None
     is_unsent: bool = False
+    key: str | None = None
 
     @classmethod
     def of(cls, error: BaseException, words: StoreWords) -> RequestFailure:
@@ -83,8 +93,11 @@ class RequestFailure:
             kind, why = unsigned[1], unsigned[2]
             known = why if why and kind == IdentityError.__name__ else kind
             return cls(None, None, "not sent", words, known)
+        if kept := _DELETE.search(text):
+            code = kept[2]
+            return cls(_STATUS_OF_DELETE.get(code, 400), code, "", words, key=kept[1])
         status = _STATUS.search(text)
-        code = _CODE.search(text)
+        found_code = _CODE.search(text)
         redirected = "PermanentRedirect" if "redirect without LOCATION" in text else None
         transport = next(
             (words for sign, words in _TRANSPORT if sign in text), "the request was not answered"
@@ -95,7 +108,7 @@ class RequestFailure:
         if _EMPTY_RANGE in text:
             # Azurite answers with no bytes, which the client does not accept.
             return cls(_NOT_SATISFIABLE, None, transport, words)
-        found = code[1] if code else redirected
+        found = found_code[1] if found_code else redirected
         return cls(int(status[1]) if status else None, found, transport, words)
 
     @classmethod
@@ -133,6 +146,10 @@ class RequestFailure:
         return self.status >= 500 or self.status in (408, 409, 429)
 
     @property
+    def has_ended_keys(self) -> bool:
+        return self.code in self.words.ended_keys
+
+    @property
     def no_answer(self) -> str | None:
         """Why there was none that came from the service itself; None where there was one."""
         if self.status is not None and (self.status < 500 or self.is_unsupported):
@@ -162,7 +179,10 @@ class RequestFailure:
             )
         if self.is_missing:
             return ObjectNotFoundError(f"no such object at {endpoint}", path=uri)
-        is_denied = self.status in _DENIED
+        if self.key is not None and self.status in _DENIED:
+            message = f"Cannot {action} at {endpoint}: {_KEPT} ({self.status} {self.code})"
+            return ObjectKeptError(message, path=uri)
+        is_denied = self.status in _DENIED or self.has_ended_keys
         kind = AccessDeniedError if is_denied else StorageUnavailableError
         reason = self._reason(denied_advice)
         return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
@@ -173,7 +193,7 @@ class RequestFailure:
         if self.status is None:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
-        if self.status in _DENIED:
+        if self.status in _DENIED or self.has_ended_keys:
             advice = denied_advice or "check the credentials and their permissions"
             why = self.words.refused_keys.get(self.code or "", advice)
             return f"access denied, {why} ({answer})"

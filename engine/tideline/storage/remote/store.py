@@ -430,6 +430,13 @@ class RemoteStore(ABC):
         return failure if problem is None else RequestFailure.unconnected(problem, self.words)
 
     def _error(self, failure: RequestFailure, action: str, path: str) -> TidelineError:
+        if failure.has_ended_keys:
+            # A client keeps them until their own end.
+            self._clients = {}
+            if self._connection is not None:
+                self._connection.forget_clients()
+        if failure.key is not None:
+            path = self._relative(failure.key)
         advice = None if self._connection is None else self._connection.denied_advice
         return failure.error(
             action, uri=self._uri(path), endpoint=self.endpoint_url, denied_advice=advice

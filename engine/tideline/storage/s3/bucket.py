@@ -74,6 +74,8 @@ def _client(options: Mapping[str, str]) -> Any:
 
     region = options.get("region", "us-east-1")
     endpoint = urlsplit(options.get("endpoint") or f"https://s3.{region}.amazonaws.com")
+    if endpoint.path.strip("/"):
+        raise ValueError("the endpoint has a path: create it with the tools of that service")
     ca_bundle = options.get("ca_bundle")
     return Minio(
         endpoint=endpoint.netloc,

@@ -9,7 +9,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import obstore.store
@@ -27,7 +27,9 @@ from tideline.storage.remote.connection import (
     trusted_authorities,
 )
 from tideline.storage.s3.identity import S3Identity, implicit_identity
+from tideline.storage.s3.request_headers import RequestHeaders
 
+_DIRECTORY_BUCKET = "--x-s3"
 _HOST_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -40,6 +42,7 @@ class S3Endpoint:
     path_style: bool = True
     allow_http: bool = False
     ca_bundle: str | None = None
+    headers: RequestHeaders = field(default_factory=RequestHeaders)
 
     @property
     def service_url(self) -> str:
@@ -52,8 +55,15 @@ class S3Endpoint:
 
     def server(self, bucket: str) -> str:
         """The URL that requests for `bucket` go to. Raises ConfigError for a bucket that would name
-        another server, since tables and catalogs name buckets, and for a host name that cannot be.
+        another server, since tables and catalogs name buckets, for a host name that cannot be, and
+        for a directory bucket.
         """
+        if bucket.endswith(_DIRECTORY_BUCKET):
+            raise ConfigError(
+                "directory buckets (S3 Express One Zone) are not used: their sessions and their "
+                "lists were not tried; choose a general purpose bucket",
+                value=bucket,
+            )
         if self.path_style:
             return self.service_url
         if not _HOST_PART.fullmatch(bucket):
@@ -73,7 +83,7 @@ def _is_number(host: str) -> bool:
     if host.startswith("["):
         return True
     try:
-        ipaddress.ip_address(host.rstrip("/").partition(":")[0])
+        ipaddress.ip_address(host.partition("/")[0].partition(":")[0])
     except ValueError:
         return False
     return True
@@ -117,6 +127,7 @@ def open_client(
             region=endpoint.region,
             virtual_hosted_style_request=not endpoint.path_style,
             conditional_put="etag",
+            **cast(Any, endpoint.headers.client_settings()),
             **cast(Any, credentials),
             **cast(Any, settings),
         )

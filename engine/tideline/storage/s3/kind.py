@@ -1,7 +1,8 @@
 """S3, and whatever speaks its protocol, as a kind of store.
 
 Options: `endpoint` (URL), `region` (us-east-1), `path_style` (true), `allow_http` (false),
-`ca_bundle` (file path), `create_bucket` (false).
+`ca_bundle` (file path), `create_bucket` (false), and those of `request_headers`: `sse`,
+`sse_kms_key_id`, `sse_bucket_key`, `requester_pays` (false), `checksum_algorithm`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from tideline.errors import ConfigError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import checked_endpoint, checked_switch
+from tideline.storage.s3.request_headers import VARIABLES, RequestHeaders, checked_headers
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
 
 if TYPE_CHECKING:
     from tideline.storage.s3.client import S3Endpoint
 
-OPTION_NAMES = ("endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket")
+OPTION_NAMES = (
+    "endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket", *VARIABLES
+)  # fmt: skip
 _REGION = "us-east-1"
 _AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
 _SWITCHES = ("path_style", "allow_http", "create_bucket")
@@ -59,6 +63,7 @@ def _hadoop_settings(uri: str, options: Options) -> dict[str, str]:
         "path.style.access": options.get("path_style", "true"),
         "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
         "aws.credentials.provider": S3Identity.of(os.environ).source.s3a_provider,
+        **RequestHeaders.of(options).s3a_settings(),
     }
     bucket = bucket_and_prefix(uri)[0]
     return {f"fs.s3a.bucket.{bucket}.{name}": text for name, text in settings.items()}
@@ -73,6 +78,7 @@ def _endpoint(options: Options) -> S3Endpoint:
         path_style=options.get("path_style", "true") == "true",
         allow_http=options.get("allow_http") == "true",
         ca_bundle=options.get("ca_bundle"),
+        headers=RequestHeaders.of(options),
     )
 
 
@@ -81,6 +87,7 @@ def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
         name: checked_switch(name, value) if name in _SWITCHES else str(value)
         for name, value in given.items()
     }
+    options |= checked_headers(options)
     if "endpoint" in options:
         options["endpoint"] = checked_endpoint(options["endpoint"], options)
     elif not _AWS_REGION.fullmatch(options.get("region", _REGION)):

@@ -6,6 +6,7 @@ a body that was there before has the version that it had then.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tideline.storage.remote.client import RequestLimits
@@ -15,6 +16,7 @@ from tideline.storage.remote.store import RemoteStore
 from tideline.storage.s3.client import S3Endpoint, open_client
 
 _ELSEWHERE = "the bucket lives at another endpoint or region"
+_NO_KEY = "the KMS has no such key (sse_kms_key_id)"
 S3_WORDS = StoreWords(
     missing_bucket=frozenset({"NoSuchBucket"}),
     create="create it, or have Tideline create it (tideline create --create-bucket, createBuckets "
@@ -23,13 +25,19 @@ S3_WORDS = StoreWords(
         "InvalidBucketName": "the bucket name is not valid",
         "AuthorizationHeaderMalformed": "the region is not the bucket's",
         "PermanentRedirect": _ELSEWHERE,
+        "KMS.NotFoundException": _NO_KEY,
+        "kms:KeyNotFound": _NO_KEY,
+        "KMS.DisabledException": "the key of the KMS is disabled",
+        "KMS.KMSInvalidStateException": "the key of the KMS is not in use, or is to be deleted",
     },
     refused_keys={
         "InvalidAccessKeyId": "the access key is not known there",
         "SignatureDoesNotMatch": "the secret key is not that of the access key",
         "ExpiredToken": "the session token has expired",
+        "TokenRefreshRequired": "the session token has expired",
         "RequestTimeTooSkewed": "this machine's clock is off",
     },
+    ended_keys=frozenset({"ExpiredToken", "TokenRefreshRequired"}),
     elsewhere=_ELSEWHERE,
 )
 
@@ -39,6 +47,9 @@ class S3Store(RemoteStore):
 
     scheme = "s3"
     words = S3_WORDS
+
+    keeps_versions = False
+    """Whether an answer has shown that the bucket keeps what is deleted or replaced."""
 
     open_client = staticmethod(open_client)
 
@@ -54,6 +65,11 @@ class S3Store(RemoteStore):
         super().__init__(
             bucket, prefix, endpoint=endpoint or S3Endpoint(), limits=limits, connection=connection
         )
+
+    def _version(self, result: Mapping[str, Any]) -> str:
+        if result.get("version") not in (None, "", "null"):
+            self.keeps_versions = True
+        return super()._version(result)
 
     def _if_version(self, version: str) -> Any:
         return {"e_tag": version}

@@ -8,6 +8,7 @@ here it is in the body.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -26,8 +27,9 @@ _FIELDS = {
     "token": "SessionToken",
     "expires_at": "Expiration",
 }
-
-
+_MARGIN_S = 10.0
+_PAUSE_S = 15.0
+"""Between requests to an STS that does not answer, while what it gave before lasts."""
 _CODE = re.compile(r"\w{1,64}")
 
 
@@ -50,6 +52,8 @@ class WebIdentity:
         self._read_token = read_token
         self._authorities = authorities
         self._egress = egress
+        self._last: dict[str, Any] | None = None
+        self._again_s = 0.0
 
     @property
     def sts_url(self) -> str:
@@ -66,7 +70,21 @@ class WebIdentity:
         return self._read_token()
 
     def __call__(self) -> dict[str, Any]:
-        """Raises IdentityError when the STS does not answer or refuses."""
+        """Raises IdentityError when the STS does not answer or refuses, and what it gave before has
+        ended: clients renew credentials minutes before their end."""
+        last = self._last
+        if last is not None and time.monotonic() < self._again_s and _lasts(last):
+            return last
+        try:
+            self._last = self._exchanged()
+        except IdentityError:
+            if last is None or not _lasts(last):
+                raise
+            self._again_s = time.monotonic() + _PAUSE_S
+            return last
+        return self._last
+
+    def _exchanged(self) -> dict[str, Any]:
         try:
             token = self._read_token()
         except OSError as error:
@@ -83,6 +101,8 @@ class WebIdentity:
         status, body = answer_to_form(
             self._sts_url, form, name=name, authorities=self._authorities, egress=self._egress
         )
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise IdentityError(f"{name} cannot answer now ({status})")
         if status != HTTPStatus.OK:
             code = _text(body, "Code")
             shown = f"{status} {code}" if _CODE.fullmatch(code) else str(status)
@@ -101,6 +121,11 @@ def _credentials(body: bytes, sts_url: str) -> dict[str, Any]:
         raise IdentityError(f"the STS at {sts_url} answers without credentials")
     found["expires_at"] = datetime.fromisoformat(found["expires_at"]).astimezone(UTC)
     return found
+
+
+def _lasts(found: dict[str, Any]) -> bool:
+    left_s: float = (found["expires_at"] - datetime.now(UTC)).total_seconds()
+    return left_s > _MARGIN_S
 
 
 def _text(body: bytes, tag: str) -> str:

@@ -20,9 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from tideline.errors import ConflictError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
@@ -31,8 +29,8 @@ from tideline.hudi.metadata_table.config import MetadataTableConfig
 from tideline.hudi.metadata_table.keep import record_clean
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.deletion_guard import DeletionGuard
+from tideline.hudi.services.cleaning.done import CleanedFile, CleaningDone, clean_metadata
 from tideline.hudi.services.cleaning.plan import (
-    PLAN_VERSION,
     CleaningPlan,
     PartitionListing,
     TableFacts,
@@ -45,9 +43,8 @@ from tideline.hudi.services.cleaning.retention import (
 )
 from tideline.hudi.services.cleaning.stored_plan import read_cleaning_plan
 from tideline.hudi.services.past_cleans import read_last_clean
-from tideline.hudi.services.run_metrics import CLEAN_CORE_SECONDS
 from tideline.hudi.services.savepoint.record import savepointed_files
-from tideline.hudi.table.file_group import FileGroupId, join_path, split_path
+from tideline.hudi.table.file_group import FileGroupId, join_path
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partition_metadata import METADATA_NAMES
@@ -57,85 +54,19 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.resource_usage import NOTHING, ResourceUsage
-from tideline.services.benefit import Benefit
+from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import NotDue
-from tideline.services.report import ServiceReport
+from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.heartbeat import Heartbeat, is_heartbeat_dead
 from tideline.storage.lock import Guard
+from tideline.storage.refusals import ObjectKeptError
 from tideline.wording import counted
-
-BYTES_DELETED = "tideline.clean.bytes.deleted"
-ELAPSED_MS = "tideline.clean.elapsed.ms"
 
 _REARRANGING = (Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING)
 # Operations where only updated file groups can have an older version.
 _UPDATING = frozenset({"UPSERT", "INSERT", "UPSERT_PREPPED", "INSERT_PREPPED"})
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedFile:
-    """A file that is gone. `size_bytes` is None when it had been gone before this run."""
-
-    path: str
-    size_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningDone:
-    """One executed clean, and what it took up to its completion."""
-
-    instant: InstantTime
-    policy: str
-    earliest_retained: InstantTime | None
-    files: tuple[CleanedFile, ...]
-    partitions_deleted: tuple[str, ...]
-    elapsed_ms: int
-    spent: ResourceUsage = NOTHING
-
-    @property
-    def bytes_deleted(self) -> int:
-        return sum(file.size_bytes or 0 for file in self.files)
-
-    def report(self) -> ServiceReport:
-        """What was done, summed up."""
-        return ServiceReport(
-            f"deleted {counted(len(self.files), 'file')} that no reader needs any more",
-            self.instant,
-            files_deleted=len(self.files),
-            bytes_deleted=self.bytes_deleted,
-            benefit=self.benefit,
-        )
-
-    @property
-    def benefit(self) -> Benefit:
-        """Files that had been gone before saved nothing now."""
-        found = sum(file.size_bytes is not None for file in self.files)
-        return Benefit(objects_listed=found, bytes_stored=self.bytes_deleted)
-
-    def to_json_object(self) -> dict[str, Any]:
-        """The audit: every file with its bytes."""
-        return {
-            "service": "cleaning",
-            "instant": str(self.instant),
-            "policy": self.policy,
-            "earliest_retained": str(self.earliest_retained) if self.earliest_retained else None,
-            "deleted": [
-                {
-                    "path": file.path,
-                    "bytes": file.size_bytes or 0,
-                    "done": "deleted" if file.size_bytes is not None else "was gone already",
-                }
-                for file in self.files
-            ],
-            "partitions_deleted": list(self.partitions_deleted),
-            "bytes_deleted": self.bytes_deleted,
-            "elapsed_ms": self.elapsed_ms,
-            **self.spent.to_json_object(),
-            "saved": self.benefit.to_json_object(),
-        }
 
 
 def clean_table(table: HoodieTable, config: CleaningConfig) -> tuple[CleaningDone, ...] | NotDue:
@@ -238,7 +169,8 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
         sizes = _checked_sizes(table, plan, instant)
         table.before_deletion(sizes)
         inflight = _to_inflight(table, instant)
-        files = tuple(_delete(table, plan, sizes))
+        kept: list[str] = []
+        files = tuple(_delete(table, plan, sizes, kept))
         with table.lock(config.lock_timing).acquire() as lease:
             now = table.timeline()
             emptied = tuple(_delete_partitions(table, now, plan))
@@ -246,7 +178,14 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
             earliest = plan.earliest.time if plan.earliest else None
             spent = ResourceUsage.so_far().since(before)
             done = CleaningDone(
-                instant.time, plan.policy, earliest, files, emptied, max(elapsed_ms, 0), spent
+                instant.time,
+                plan.policy,
+                earliest,
+                files,
+                emptied,
+                max(elapsed_ms, 0),
+                spent,
+                tuple(kept),
             )
             guard = partial(require_lease, lease, table, inflight.time)
             _complete(table, inflight, plan, done, now, config.metadata_table, guard)
@@ -289,14 +228,31 @@ def _checked_sizes(table: HoodieTable, plan: CleaningPlan, instant: Instant) -> 
 
 
 def _delete(
-    table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int]
+    table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int], kept: list[str]
 ) -> Iterator[CleanedFile]:
-    """Delete the planned files, which were checked, partition by partition."""
+    """Delete the planned files, which were checked, partition by partition. Those that the store
+    does not delete are `kept`: as Hudi does, the clean completes without them."""
     scope = table.files.delete_scope("the clean")
     for _, files in sorted(plan.files.items()):
-        scope.remove_many(file.path for file in files)
-        for file in files:
-            yield CleanedFile(file.path, sizes.get(file.path))
+        paths = [file.path for file in files]
+        try:
+            scope.remove_many(paths)
+        except ObjectKeptError:
+            # The store names the first one only.
+            kept += [path for path in paths if _is_kept(scope, path)]
+        left = set(kept)
+        for path in paths:
+            if path not in left:
+                yield CleanedFile(path, sizes.get(path))
+
+
+def _is_kept(scope: DeleteScope, path: str) -> bool:
+    try:
+        scope.remove(path)
+    except ObjectKeptError as error:
+        _log.warning("%s", error)
+        return True
+    return False
 
 
 def _delete_partitions(
@@ -328,7 +284,7 @@ def _complete(
     metadata_table: MetadataTableConfig,
     guard: Guard,
 ) -> None:
-    body = encode_container("HoodieCleanMetadata", _metadata(plan, done))
+    body = encode_container("HoodieCleanMetadata", clean_metadata(plan, done))
     try:
         completed = table.instants.completed_now(inflight, timeline)
         deleted = [file.path for file in done.files]
@@ -340,42 +296,6 @@ def _complete(
         now = table.timeline().find(inflight.time)
         if now is None or now.is_pending:
             raise
-
-
-def _metadata(plan: CleaningPlan, done: CleaningDone) -> dict[str, Any]:
-    by_partition = dict(plan.files)
-    for partition in done.partitions_deleted:
-        by_partition.setdefault(partition, ())
-    names = {
-        partition: [split_path(file.path)[1] for file in files]
-        for partition, files in by_partition.items()
-    }
-    return {
-        "startCleanTime": str(done.instant),
-        "timeTakenInMillis": done.elapsed_ms,
-        "totalFilesDeleted": len(done.files),
-        "earliestCommitToRetain": str(done.earliest_retained or ""),
-        "lastCompletedCommitTimestamp": str(plan.last_completed or ""),
-        "partitionMetadata": {
-            partition: {
-                "partitionPath": partition,
-                "policy": plan.policy,
-                "deletePathPatterns": names[partition],
-                "successDeleteFiles": names[partition],
-                "failedDeleteFiles": [],
-                "isPartitionDeleted": partition in done.partitions_deleted,
-            }
-            for partition in sorted(names)
-        },
-        "version": PLAN_VERSION,
-        "bootstrapPartitionMetadata": {},
-        "extraMetadata": {
-            **plan.extra_metadata,
-            BYTES_DELETED: str(done.bytes_deleted),
-            ELAPSED_MS: str(done.elapsed_ms),
-            CLEAN_CORE_SECONDS: f"{done.spent.core_seconds:.3f}",
-        },
-    }
 
 
 def _partitions(table: HoodieTable, retention: Retention) -> tuple[str, ...] | None:
