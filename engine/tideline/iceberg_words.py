@@ -20,7 +20,7 @@ from tideline.writable_table import Options, WritableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tideline.formats.row_dataset import RowDataset
     from tideline.iceberg.read.changes import IcebergChangeFeed
@@ -72,6 +72,17 @@ class IcebergWords(WritableTable):
         from tideline.iceberg.read.table_rows import snapshot_dataset
 
         return snapshot_dataset(self.table.io, self._chosen(as_of))
+
+    def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
+        """The same rows as a Spark DataFrame, whose tasks read the files of this moment as they are
+        read here, all their columns.
+
+        Iceberg's own runtime leaves out files by the filters of a query, which this does not.
+        Raises UnsupportedTableError naming a column whose type Spark does not have.
+        """
+        from tideline.spark.iceberg.read import snapshot_frame
+
+        return snapshot_frame(spark, self.table.io, self._chosen(as_of))
 
     def files(self, as_of: Any = None) -> pa.Table:
         """A row for each data file, with the delete files that apply to it. `as_of` as for rows."""
