@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.ingest.operation.operation import HUDI, ICEBERG
 from tideline.ingest.sources.source import Lost, Nothing
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import TopicFeed, values
@@ -15,12 +16,12 @@ from tideline.testing.topic_feed import TopicFeed, values
 pytestmark = pytest.mark.kafka
 
 
-def made_again(broker: KafkaBroker, folder: Path, operation: str) -> TopicFeed:
+def made_again(broker: KafkaBroker, folder: Path, operation: str, kind: str = HUDI) -> TopicFeed:
     topic = f"orders-{secrets.token_hex(4)}"
     broker.create_topic(topic)
     broker.produce(topic, values((n, 1, "a") for n in range(3)))
     found = TopicFeed.of(folder, broker.address, topic)
-    found.operation = operation
+    found.operation, found.format = operation, kind
     found.drain()
     broker.delete_topic(topic)
     broker.create_topic(topic)
@@ -29,10 +30,12 @@ def made_again(broker: KafkaBroker, folder: Path, operation: str) -> TopicFeed:
     return found
 
 
+@pytest.mark.slow_with(ICEBERG)
+@pytest.mark.parametrize("kind", [HUDI, ICEBERG])
 def test_a_topic_that_was_made_again_continues_in_the_same_table(
-    kafka_broker: KafkaBroker, tmp_path: Path
+    kind: str, kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    found = made_again(kafka_broker, tmp_path, "upsert")
+    found = made_again(kafka_broker, tmp_path, "upsert", kind)
     assert found.again().exit_code == 0
     assert len(found.rows()) == 3
     assert found.drain() is None
