@@ -20,6 +20,8 @@ from tideline.storage.gcs.store import GcsEndpoint
 from tideline.storage.location import StoreLocation
 from tideline.storage.remote import token_request
 from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
+from tideline.storage.remote.identity import IdentityError
+from tideline.storage.remote.token_request import answer_to_form
 from tideline.storage.s3.client import S3Credentials
 from tideline.testing.egress_case import LIMITS, PATIENT
 from tideline.testing.gcs_server import service_account_key, signer_of
@@ -193,6 +195,23 @@ def test_a_server_of_tokens_that_gives_none_is_named(said: bytes) -> None:
         with pytest.raises(StorageUnavailableError, match=r"gives no token.*AZURE_CLIENT_SECRET"):
             store.get("x")
     assert spy.requests == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["ftp://127.0.0.1:{port}", "file:///etc", "data:,", "127.0.0.1", "http://a:b@127.0.0.1:{port}"],
+)
+def test_what_is_no_server_of_tokens_is_not_asked(host: str) -> None:
+    """A tenant's Secret names it: Python would open it past the proxy."""
+    with SpyServer(token_answer) as login, SpyServer() as spy:
+        keys = of_tenant(host.format(port=login.port))
+        with pytest.raises(ConfigError, match="AZURE_AUTHORITY_HOST is not a server") as refused:
+            location_at("abfss", spy.url(HERE)).open(connected("abfss", keys)).get("x")
+        assert host.format(port=login.port) not in str(refused.value)
+        with pytest.raises(IdentityError, match="the server is not asked: its URL is none of HTTP"):
+            url = f"ftp://127.0.0.1:{login.port}"
+            answer_to_form(url, {}, name="the server", authorities=None, egress=None)
+    assert login.connections == 0
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tideline.storage.remote.token_request import answer_to_form
 _AUTHORITY = "https://login.microsoftonline.com"
 _SCOPE = "https://storage.azure.com/.default"
 _TENANT = re.compile(r"[A-Za-z0-9.-]{1,128}")
+_HOST = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/*")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,9 +43,12 @@ class ClientSecret:
     """Returns a current token when called: a credential provider of obstore."""
 
     def __init__(self, keys: AzureKeys, authorities: bytes | None, egress: Egress | None) -> None:
-        """Raises ConfigError for what is no tenant."""
+        """Raises ConfigError for what is no tenant, and for what is no server."""
         if not _TENANT.fullmatch(keys.tenant_id):
             raise ConfigError("AZURE_TENANT_ID is not the id of a tenant")
+        if keys.authority_host and not _HOST.fullmatch(keys.authority_host):
+            message = "AZURE_AUTHORITY_HOST is not a server: give it as https://<host>"
+            raise ConfigError(message)
         self._keys = keys
         self._authorities = authorities
         self._egress = egress

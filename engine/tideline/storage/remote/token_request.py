@@ -19,6 +19,8 @@ from tideline.storage.remote.identity import IdentityError
 
 _TIMEOUT_S = 10.0
 _ANSWER_BYTES_MAX = 256 * 1024
+_SCHEMES = ("http://", "https://")
+"""Python opens files and other servers as well, past any proxy."""
 
 
 def answer_to_form(
@@ -34,6 +36,8 @@ def answer_to_form(
 
     Raises IdentityError when it cannot be reached.
     """
+    if not url.lower().startswith(_SCHEMES):
+        raise IdentityError(f"{name} is not asked: its URL is none of HTTP")
     context = ssl.create_default_context()
     if authorities is not None:
         context.load_verify_locations(cadata=authorities.decode())
