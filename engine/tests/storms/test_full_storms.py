@@ -120,7 +120,7 @@ def told(storm: KillStorm) -> str:
 
 
 def figures(storms: Sequence[KillStorm]) -> str:
-    """What is said of a store."""
+    """What is said of a store in docs/stores.md."""
     events = sum((storm.events() for storm in storms), Counter[Event]())
     written = events[Event.ACKNOWLEDGED] + events[Event.FOUND]
     kills, looks = sum(storm.kills for storm in storms), sum(map(reads_in, storms))

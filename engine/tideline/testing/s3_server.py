@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Mapping
 
 import minio
+import minio.error
 import urllib3
+
+BUCKET = "lake"
 
 
 class S3Server:
@@ -58,3 +62,14 @@ class S3Server:
         bucket = name or f"tideline-{secrets.token_hex(6)}"
         self.client().make_bucket(bucket)
         return bucket
+
+    def _makes_bucket(self) -> bool:
+        """Whether it has started: whether it made the bucket `BUCKET`. A port may be open before
+        that."""
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                pass
+            self.create_bucket(BUCKET)
+        except (OSError, minio.error.MinioException, urllib3.exceptions.HTTPError):
+            return False
+        return True
