@@ -297,6 +297,18 @@ def test_places_on_google_and_azure_have_one_address_however_they_are_spelled(
     assert (in_cloud(*one) == in_cloud(*other)) == is_same
 
 
+@pytest.mark.parametrize("path_style", ["true", "false"])
+def test_a_bucket_that_an_endpoint_names_is_no_other_place(path_style: str) -> None:
+    """A server finds the bucket lake in the path before the bucket of a location."""
+    plain = address_of(Location("s3://lake/people/a", (("endpoint", MINIO),)), "lake")
+    uri = "s3://people/a" if path_style == "true" else "s3://lake/a"
+    below = "lake" if path_style == "true" else "people"
+    options = (("endpoint", f"{MINIO}/{below}/"), ("path_style", path_style))
+    assert address_of(Location(uri, options), "lake") == plain
+    other = (("endpoint", f"{MINIO}/other"), ("path_style", path_style))
+    assert address_of(Location(uri, other), "lake") != plain
+
+
 def in_cloud(uri: str, server: str) -> str:
     """The address of a place; `server` is an endpoint, or an account of Azure."""
     options = {"allow_http": "true"} if server.startswith("http:") else {}

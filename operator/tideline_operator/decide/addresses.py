@@ -41,7 +41,9 @@ def address_of(place: Location, namespace: str = "") -> str:
     options, uri = dict(place.options), place.uri.rstrip("/")
     scheme, _, rest = uri.partition("://")
     if scheme == "s3":
-        return f"{server_of(options.get('endpoint', ''), namespace)}|{uri}"
+        endpoint = options.get("endpoint", "")
+        is_in_path = options.get("path_style", "true") == "true"
+        return f"{server_of(endpoint, namespace)}|s3://{_below(endpoint, rest, is_in_path)}"
     if scheme == "gs":
         # Google serves buckets by the protocol of S3 as well.
         endpoint = options.get("gcs_endpoint") or f"https://{_GOOGLE}"
@@ -52,6 +54,17 @@ def address_of(place: Location, namespace: str = "") -> str:
         server = _azure_server(options.get("azure_endpoint", ""), host, namespace)
         return f"{server}|abfss://{container}/{path}".rstrip("/")
     return f"|{uri}"
+
+
+def _below(endpoint: str, rest: str, is_in_path: bool) -> str:
+    """Bucket and key as a server sees them: the path of an endpoint may name a bucket itself."""
+    try:
+        before = urlsplit(endpoint).path.strip("/")
+    except ValueError:
+        before = ""
+    bucket, _, key = rest.partition("/")
+    names = (before, bucket, key) if is_in_path else (bucket, before, key)
+    return "/".join(filter(None, names))
 
 
 def _azure_server(endpoint: str, host: str, namespace: str) -> str:

@@ -28,6 +28,7 @@ MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"azure": {}, "requesterPays": True}, "requesterPays"),
     ({"azure": {}, "checksumAlgorithm": "SHA256"}, "checksumAlgorithm"),
     ({"sseKmsKeyId": "key"}, "sseKmsKeyId"),
+    ({"endpoint": "http://minio:9000/lake/.."}, "endpoint"),
     ({"sse": "AES256", "sseKmsKeyId": "key"}, "sseKmsKeyId"),
     ({"sse": "AES256", "sseBucketKey": False}, "sseBucketKey"),
 )
