@@ -5,7 +5,8 @@ Of each test function, all its parameters together:
 1. One that is quick stays.
 2. Of another the quickest parameter stays, unless it takes long, and so do parameters that take
    next to nothing.
-3. A file keeps the quickest of its tests in any case, and the files in `KEPT` keep all.
+3. A file keeps the quickest of its tests, unless that one takes very long, as the start of another
+   engine does, and the files in `KEPT` keep all.
 
 `measured_slow.txt` next to the engine's tests is written by `make seconds`. Tests that are marked
 `slow` or `slow_with` are left to it by hand.
@@ -20,6 +21,7 @@ from pathlib import Path
 FUNCTION_SECONDS_MAX = 1.2
 QUICKEST_SECONDS_MAX = 2.5
 OTHER_SECONDS_MAX = 0.4
+ONE_OF_A_FILE_SECONDS_MAX = 10.0
 KEPT = frozenset({"operator/tests/controller/test_random_walks.py"})
 _HEAD = """\
 # What `make test` leaves to `make slow` because it took long: written by `make seconds`.
@@ -38,7 +40,9 @@ def slow_tests(seconds: Mapping[str, float]) -> set[str]:
         found = {node for nodes in functions.values() for node in _slow_of(nodes, seconds)}
         if len(found) == sum(map(len, functions.values())):
             # Functions and their tests come in the order of their seconds.
-            found.discard(next(iter(functions.values()))[0])
+            quickest = next(iter(functions.values()))[0]
+            if seconds[quickest] < ONE_OF_A_FILE_SECONDS_MAX:
+                found.discard(quickest)
         slow |= found
     return slow
 
