@@ -287,19 +287,23 @@ def test_an_sdk_is_imported_in_its_own_place_only(sdk: str) -> None:
     strangers = {
         relative(path)
         for path in python_files(*PACKAGES)
-        if sdk in {name.split(".")[0] for name in runtime_imports(parsed(path))}
-        and not relative(path).startswith(SDK_HOMES[sdk])
+        if sdk in packages_at_run_time(path) and not relative(path).startswith(SDK_HOMES[sdk])
     }
     assert not strangers
 
 
-def runtime_imports(tree: ast.Module) -> Iterator[str]:
-    """Imports that happen when the module runs: everything but those under TYPE_CHECKING."""
+@cache
+def packages_at_run_time(path: Path) -> frozenset[str]:
+    """What is imported when the module runs: everything but what is under TYPE_CHECKING."""
+    tree = parsed(path)
     for_types = {name for node in ast.walk(tree) if is_type_checking(node)
                  for name in map(id, ast.walk(node))}  # fmt: skip
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in for_types:
-            yield from imported_names(node)
+    return frozenset(
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in for_types
+        for name in imported_names(node)
+    )
 
 
 def raw_deletes(path: Path) -> Iterator[str]:

@@ -78,7 +78,7 @@ def test_rows_that_others_delete_after_they_matched_are_a_conflict(table: LakeTa
     assert found is not None
     table.delete("id = 'c'")
     for _ in range(2):
-        with pytest.raises(ConflictError, match=r"(delete|write) again"):
+        with pytest.raises(ConflictError, match=r"(try|write) again"):
             delete_found(table.writer, found, None, {}, lambda _: None)
     assert left(table) == ["a", "b", "d"]
     assert table.delete("n >= 2").rows_deleted == 2

@@ -22,7 +22,9 @@ FUNCTION_SECONDS_MAX = 1.2
 QUICKEST_SECONDS_MAX = 2.5
 OTHER_SECONDS_MAX = 0.4
 ONE_OF_A_FILE_SECONDS_MAX = 10.0
-KEPT = frozenset({"operator/tests/controller/test_random_walks.py"})
+KEPT = frozenset(
+    {"engine/tests/test_architecture.py", "operator/tests/controller/test_random_walks.py"}
+)
 _HEAD = """\
 # What `make test` leaves to `make slow` because it took long: written by `make seconds`.
 """
