@@ -49,7 +49,6 @@ from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.services.service import named
-from tideline.storage.kept_versions import notes_on_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -307,10 +306,7 @@ class IcebergLakeTable(IcebergWords):
         self.table.refresh()
         before = ResourceUsage.so_far()
         run = named(service, all_services()).execute(self._context(options or {}, spark))
-        files = self.table.io.store_at(self.table.io.location)
-        notes = notes_on_versions(files) if run.deletes_files else ()
-        spent = ResourceUsage.so_far().since(before)
-        return replace(run, spent=spent, notes=(*run.notes, *notes))
+        return run.finished(before, self.table.io.store_at(self.table.io.location))
 
     def plan_rewrite(
         self,

@@ -156,7 +156,7 @@ def test_what_others_give_main_stops_the_copy_and_is_kept_or_copied_over(tmp_pat
         with pytest.raises(ConfigError, match=r"main has snapshot \d+ of another writer"):
             step()
     assert feed.ids() == [*OLD, 50]
-    # Dropped, main has its own checkpoint; begun again, what main had goes.
+    # Dropped, main has its own checkpoint; started again, what main had goes.
     feed.lake().alter().drop_branch(BRANCH).commit()
     assert found.generation == 1
     for step in found.steps:

@@ -63,8 +63,7 @@ def _shown(column: pa.Array, absent: pa.Array | None) -> pa.Array:
         return column
     if types.is_struct(kind):
         mask = column.is_null() if column.null_count else None
-        gone = mask if mask is None or absent is None else pc.or_(mask, absent)
-        gone = absent if gone is None else gone
+        gone = absent if mask is None else mask if absent is None else pc.or_(mask, absent)
         members = [_member(column.field(at), field, gone) for at, field in enumerate(kind)]
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if types.is_list(kind):

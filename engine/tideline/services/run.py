@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.resource_usage import NOTHING, ResourceUsage
@@ -12,6 +12,8 @@ from tideline.services.explanation import Explanation, NotDue
 from tideline.services.ranking import ranked
 from tideline.services.report import Done
 from tideline.services.service import Service
+from tideline.storage.kept_versions import notes_on_versions
+from tideline.storage.object_store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,17 @@ class ServiceRun:
     spent: ResourceUsage = NOTHING
 
     @property
-    def deletes_files(self) -> bool:
-        """Whether it has deleted any."""
-        return any(done.report().files_deleted for done in self.done)
-
-    @property
     def benefit(self) -> Benefit:
         """What all of it saves."""
         return sum((done.report().benefit for done in self.done), NO_BENEFIT)
+
+    def finished(self, before: ResourceUsage, store: ObjectStore) -> ServiceRun:
+        """The same, with what was spent since `before`, and what is to be said where it deleted
+        files of a store."""
+        deletes_files = any(done.report().files_deleted for done in self.done)
+        notes = notes_on_versions(store) if deletes_files else ()
+        spent = ResourceUsage.so_far().since(before)
+        return replace(self, spent=spent, notes=(*self.notes, *notes))
 
     def to_json_object(self) -> dict[str, Any]:
         """The audit of the run."""

@@ -11,6 +11,7 @@ from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.look import PostgresLook
 from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.wire.look import look_by
+from tideline.ingest.sources.source import Nothing
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.stream_feed import StreamFeed
 
@@ -43,6 +44,13 @@ def position(found: PostgresFeed) -> PostgresPosition:
     checkpoint = found.checkpoint()
     assert checkpoint is not None and isinstance(checkpoint.position, PostgresPosition)
     return checkpoint.position
+
+
+def require_equal(found: PostgresFeed, database: PostgresDatabase) -> None:
+    """Its table has the rows of ORDERS, and there is nothing more to read."""
+    assert found.drain() is None
+    assert isinstance(found.plan(), Nothing)
+    assert found.rows("id", "v", "n") == database.execute("select id, v, n from orders order by id")
 
 
 def look_by_wire(source: DeclaredPostgres, uri: str, after: PostgresPosition) -> PostgresLook:

@@ -122,8 +122,8 @@ def test_a_lower_version_is_upgraded_first_and_a_higher_one_refused() -> None:
     (entry,) = _with_running(upgrade.operation.id, "create").operations
     entry = replace(entry, phase=OperationPhase.FAILED, retry_at=later_ms)
     actions = plan(declared, replace(EMPTY, operations=(entry,)), seen(), NOW_MS)
-    begun = {item.operation.kind for item in starts(actions)}
-    assert OperationKind.INGEST in begun and OperationKind.CREATE not in begun
+    admitted = {item.operation.kind for item in starts(actions)}
+    assert OperationKind.INGEST in admitted and OperationKind.CREATE not in admitted
     assert any(isinstance(item, Wait) and item.subject == "create" for item in actions)
     later = seen()
     assert later.iceberg is not None

@@ -25,7 +25,6 @@ from tideline.hudi.write.table_writer import TableWriter
 from tideline.resource_usage import ResourceUsage
 from tideline.services.explanation import Explanation, NotDue
 from tideline.services.run import PendingRun, ServicePlan, ServiceRun
-from tideline.storage.kept_versions import notes_on_versions
 
 _KNOWN_FROM = {
     BucketEngine.SIMPLE: KnownFrom.FILE_IDS,
@@ -87,17 +86,12 @@ class TableServices:
         service = _known(service)
         require(self.table, service.permission)
         before = ResourceUsage.so_far()
-        return self._finished(service.execute(self.context), before)
+        return service.execute(self.context).finished(before, self.table.store)
 
     def run_pending(self, service: TableService | str) -> ServiceRun:
         """Finish what is pending of a service that moves rows, and schedule nothing."""
         before = ResourceUsage.so_far()
-        return self._finished(_known(service).finish_pending(self.context), before)
-
-    def _finished(self, run: ServiceRun, before: ResourceUsage) -> ServiceRun:
-        notes = notes_on_versions(self.table.store) if run.deletes_files else ()
-        spent = ResourceUsage.so_far().since(before)
-        return replace(run, spent=spent, notes=(*run.notes, *notes))
+        return _known(service).finish_pending(self.context).finished(before, self.table.store)
 
     @property
     def _layout(self) -> BucketLayout | None:

@@ -204,7 +204,7 @@ class TimelineStore:
         self.store = store
         self.layout = layout
         self.clock = clock
-        self._standing: frozenset[str] | None = None
+        self._standing: frozenset[str] = frozenset()
 
     def load(self, own: InstantTime | None = None) -> ActiveTimeline:
         """The timeline as it is now, `own` being an instant of the caller's; empty when there is
@@ -240,16 +240,10 @@ class TimelineStore:
             standing, started_ms = self._standing, self.clock.now_ms()
             listing = self.store.list_directory(self.layout.directory)
             self._standing = frozenset(item.path for item in listing.objects)
-            if standing is not None and self._are_of(self._standing ^ standing, own):
+            if self._are_of(self._standing ^ standing, own):
                 break
-            newest_ms = max(
-                (
-                    info.modified_ms
-                    for info in listing.objects
-                    if not self._are_of((info.path,), own)
-                ),
-                default=0,
-            )
+            others = (info for info in listing.objects if not self._are_of((info.path,), own))
+            newest_ms = max((info.modified_ms for info in others), default=0)
             if newest_ms < started_ms - LISTING_MARGIN_MS:
                 break
         return listing
@@ -366,7 +360,7 @@ class TimelineStore:
         for found in self._named(instant):
             path = self.path(found)
             DeleteScope(self.store, "the timeline", control=(path,)).remove(path)
-            self._standing = (self._standing or frozenset()) - {path}
+            self._standing -= {path}
 
     def path(self, instant: Instant) -> str:
         """Where the instant's object is, relative to the table base."""
@@ -391,7 +385,7 @@ class TimelineStore:
         if isinstance(outcome, AlreadyExists):
             message = f"another process already made this instant {instant.state.value.lower()}"
             raise ConflictError(message, table=self.store.uri, instant=instant, path=path)
-        self._standing = (self._standing or frozenset()) | {path}
+        self._standing |= {path}
         return instant
 
     def _require(self, instant: Instant) -> None:

@@ -12,9 +12,9 @@ import pytest
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres import log as logs
-from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.slot_tables import look_at_slot
 from tideline.ingest.sources.source import Lost, Nothing
+from tideline.testing.postgres_feed import position
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.shared_slot_feed import SharedSlotFeed
 
@@ -39,13 +39,6 @@ def require_equal(feeds: SharedSlotFeed, database: PostgresDatabase, *names: str
     for name in names or NAMES:
         expected = database.execute(f"select id, v from {name} order by id")
         assert feeds.named(name).rows() == expected, name
-
-
-def position(feeds: SharedSlotFeed, name: str) -> PostgresPosition:
-    checkpoint = feeds.named(name).checkpoint()
-    assert checkpoint is not None
-    assert isinstance(checkpoint.position, PostgresPosition)
-    return checkpoint.position
 
 
 def confirmed(feeds: SharedSlotFeed) -> int:
@@ -91,7 +84,7 @@ def test_the_slot_is_where_the_table_is_that_has_least(
         assert floor is not None
         assert floor.holder != "public.orders"
     assert confirmed(feeds) == before
-    assert position(feeds, "orders").lsn > before  # type: ignore[operator]
+    assert position(feeds.named("orders")).lsn > before  # type: ignore[operator]
     require_equal(feeds, postgres, "orders")
     # What the slot gives again to the one is new to the other.
     feeds.drain()
@@ -108,7 +101,7 @@ def test_a_table_of_any_publication_holds_the_slot(
     feeds = SharedSlotFeed.of(tmp_path, postgres, changes_max=4)
     feeds.drain()
     before = confirmed(feeds)
-    held = position(feeds, "items")
+    held = position(feeds.named("items"))
     assert [item.origin for item in feeds.tables() if item.name == "items"] == [held.origin]
     assert held.origin.entry and held.origin.version
     postgres.execute("insert into orders values (11, 'x')", "insert into items values (11, 'y')")
@@ -132,7 +125,7 @@ def test_a_table_that_comes_later_holds_the_slot_and_nobody_else(
     assert floor is not None
     assert (floor.lsn, floor.holder) == (None, "public.late")
     feeds.step(["late"])
-    start = position(feeds, "late")
+    start = position(feeds.named("late"))
     assert start.copied == ()
     assert start.lsn is not None
     for number in range(4):
@@ -145,7 +138,7 @@ def test_a_table_that_comes_later_holds_the_slot_and_nobody_else(
         require_equal(feeds, postgres, "orders")
         feeds.step(["late"])
         feeds.move()
-        assert confirmed(feeds) <= start.lsn or position(feeds, "late").copied is None
+        assert confirmed(feeds) <= start.lsn or position(feeds.named("late")).copied is None
     feeds.drain()
     require_equal(feeds, postgres, *NAMES, "late")
     postgres.execute(*(f"delete from {name} where id = 2" for name in (*NAMES, "late")))

@@ -14,12 +14,11 @@ from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.on_truncate import OnTruncate
-from tideline.ingest.sources.postgres.position import PostgresPosition
 from tideline.ingest.sources.postgres.reader import PostgresSource
 from tideline.ingest.sources.source import Lost, Nothing
 from tideline.testing.faulty_store import SimulatedCrash
 from tideline.testing.planted_differences import verified
-from tideline.testing.postgres_feed import PostgresFeed
+from tideline.testing.postgres_feed import PostgresFeed, position
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.shared_slot_feed import SharedSlotFeed
 
@@ -67,13 +66,6 @@ def require_equal(found: PostgresFeed, database: PostgresDatabase) -> None:
 def rows_of(database: PostgresDatabase) -> list[tuple[Any, ...]]:
     rows = database.execute("select id, region, v from orders")
     return sorted(rows, key=lambda row: (row[0], str(row[1:])))
-
-
-def position(found: PostgresFeed) -> PostgresPosition:
-    checkpoint = found.checkpoint()
-    assert checkpoint is not None
-    assert isinstance(checkpoint.position, PostgresPosition)
-    return checkpoint.position
 
 
 def operation(found: PostgresFeed) -> Operation:

@@ -17,9 +17,14 @@ from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.checkpoint import checkpoint_metadata
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.postgres.reader import PostgresSource
-from tideline.ingest.sources.source import Nothing
 from tideline.testing.faulty_store import SimulatedCrash
-from tideline.testing.postgres_feed import ORDERS, TEN, PostgresFeed, orders_feed
+from tideline.testing.postgres_feed import (
+    ORDERS,
+    TEN,
+    PostgresFeed,
+    orders_feed,
+    require_equal,
+)
 from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.stream_feed import NAME
 
@@ -54,12 +59,6 @@ def emptied(folder: Path, database: PostgresDatabase) -> tuple[PostgresFeed, Ope
 
 def die(*_: object) -> None:
     raise SimulatedCrash("here")
-
-
-def require_equal(found: PostgresFeed, database: PostgresDatabase) -> None:
-    assert found.drain() is None
-    assert isinstance(found.plan(), Nothing)
-    assert found.rows("id", "v", "n") == database.execute("select id, v, n from orders order by id")
 
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])

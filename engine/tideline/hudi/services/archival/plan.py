@@ -178,7 +178,7 @@ def _limits(
 
 def _is_short(timeline: ActiveTimeline, config: ArchivalConfig) -> bool:
     kinds = (COMMIT_ACTIONS, {Action.CLEAN}, {Action.ROLLBACK})
-    return all(len(timeline.of(*kind).completed()) <= config.commits_max for kind in kinds)
+    return not any(_surplus(timeline.of(*kind).completed().instants, config) for kind in kinds)
 
 
 def _surplus(instants: tuple[Instant, ...], config: ArchivalConfig) -> tuple[Instant, ...]:

@@ -169,8 +169,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
         sizes = _checked_sizes(table, plan, instant)
         table.before_deletion(sizes)
         inflight = _to_inflight(table, instant)
-        kept: list[str] = []
-        files = tuple(_delete(table, plan, sizes, kept))
+        files, kept = _delete(table, plan, sizes)
         with table.lock(config.lock_timing).acquire() as lease:
             now = table.timeline()
             emptied = tuple(_delete_partitions(table, now, plan))
@@ -185,7 +184,7 @@ def execute_cleaning(table: HoodieTable, instant: Instant, config: CleaningConfi
                 emptied,
                 max(elapsed_ms, 0),
                 spent,
-                tuple(kept),
+                kept,
             )
             guard = partial(require_lease, lease, table, inflight.time)
             _complete(table, inflight, plan, done, now, config.metadata_table, guard)
@@ -228,22 +227,24 @@ def _checked_sizes(table: HoodieTable, plan: CleaningPlan, instant: Instant) -> 
 
 
 def _delete(
-    table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int], kept: list[str]
-) -> Iterator[CleanedFile]:
-    """Delete the planned files, which were checked, partition by partition. Those that the store
-    does not delete are `kept`: as Hudi does, the clean completes without them."""
+    table: HoodieTable, plan: CleaningPlan, sizes: Mapping[str, int]
+) -> tuple[tuple[CleanedFile, ...], tuple[str, ...]]:
+    """Delete the planned files, which were checked, partition by partition; those that the store
+    keeps come second: as Hudi does, the clean completes without them."""
     scope = table.files.delete_scope("the clean")
+    gone: list[CleanedFile] = []
+    kept: list[str] = []
     for _, files in sorted(plan.files.items()):
         paths = [file.path for file in files]
+        denied: dict[str, None] = {}
         try:
             scope.remove_many(paths)
         except ObjectKeptError:
             # The store names the first one only.
-            kept += [path for path in paths if _is_kept(scope, path)]
-        left = set(kept)
-        for path in paths:
-            if path not in left:
-                yield CleanedFile(path, sizes.get(path))
+            denied = dict.fromkeys(path for path in paths if _is_kept(scope, path))
+        gone += [CleanedFile(path, sizes.get(path)) for path in paths if path not in denied]
+        kept += denied
+    return tuple(gone), tuple(kept)
 
 
 def _is_kept(scope: DeleteScope, path: str) -> bool:
