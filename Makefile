@@ -53,11 +53,15 @@ stream: setup ## Start a broker of Kafka and watch a topic become a table (two m
 # Which target proves which claim: CONTRIBUTING.md.
 .PHONY: test
 test: lint peers api-server ## Lint, then run all but the long tests (TESTS="path -k name" narrows it).
-	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(or $(TESTS),--ignore engine/tests/test_architecture.py)
+	@$(PYTEST) -m "$(if $(TESTS),,not rest and )not slow and not storm" $(PARALLEL) $(or $(TESTS),--ignore engine/tests/test_architecture.py)
+
+.PHONY: rest
+rest: setup peers api-server ## Run the tests that take longer than `make test` has time for (CI does).
+	@$(PYTEST) -m "rest and not slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: unit
 unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not azurite and not kafka and not postgres and not interop and not api_server and not slow and not storm" \
+	@$(PYTEST) -m "not spark and not minio and not azurite and not kafka and not postgres and not interop and not api_server and not rest and not slow and not storm" \
 		$(TESTS)
 
 .PHONY: slow

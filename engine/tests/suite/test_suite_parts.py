@@ -12,7 +12,14 @@ import pytest
 
 from tideline.testing.ci_slice import MUTANTS, SLICES, slice_of
 from tideline.testing.mutants.table import FAULTS
-from tideline.testing.suite_schedule import Kind, choose_kind, left_to_slow, slices
+from tideline.testing.suite_schedule import (
+    MEASURED_REST,
+    MEASURED_SLOW,
+    Kind,
+    choose_kind,
+    measured,
+    slices,
+)
 from tideline.testing.verify import COUNTED, Outcome, Part, counts_in, run_part, table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,17 +68,17 @@ def test_every_test_runs_once_on_workers_that_share(tmp_path: Path) -> None:
     assert "10 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_what_is_left_to_the_slow_tests_exists() -> None:
-    for node in left_to_slow():
+def test_what_is_left_out_exists() -> None:
+    for node in measured(MEASURED_SLOW) | measured(MEASURED_REST):
         file, _, name = node.partition("::")
         function = f"def {name.partition('[')[0].rpartition('::')[2]}("
         assert function in (ROOT / file).read_text(encoding="utf-8"), node
 
 
 @pytest.mark.slow
-def test_what_is_left_to_the_slow_tests_has_its_parameters() -> None:
+def test_what_is_left_out_has_its_parameters() -> None:
     """A parameter that is spelled otherwise would bring its test back, unnoticed."""
-    lines = left_to_slow() | frozenset(_marked_with_parameters())
+    lines = measured(MEASURED_SLOW) | measured(MEASURED_REST) | set(_marked_with_parameters())
     files = sorted({line.partition("::")[0] for line in lines})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,11 +1,12 @@
-"""Rewrite `file_seconds.json` and `measured_slow.txt` from the reports of test runs.
+"""Rewrite `file_seconds.json` and the lists of measured tests from the reports of test runs.
 
     make seconds                                         run all but the storms, then this
     python -m tideline.testing.file_seconds QUICK SLOW   this alone
 
 A report is what `pytest --junit-xml=REPORT.xml -o junit_family=xunit1` writes: QUICK of what `make
-test` runs, SLOW of the rest. Files are scheduled by their seconds. Slow tests are chosen among
-those of QUICK and those that were chosen before; what is marked `slow` beside a test stays so.
+test` and `make rest` run, SLOW of the others. Files are scheduled by their seconds. Slow tests are
+chosen among those of QUICK and those that were chosen before, then those of `make rest` among what
+is left; what is marked `slow` beside a test stays so.
 Files that no report names keep their seconds as long as they exist.
 """
 
@@ -18,8 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tideline.testing import measured_slow
-from tideline.testing.suite_schedule import FILE_SECONDS, MEASURED_SLOW
+from tideline.testing.measured_tests import (
+    LEFT_TO_REST,
+    LEFT_TO_SLOW,
+    left_out,
+    listed,
+    rewrite,
+)
+from tideline.testing.suite_schedule import FILE_SECONDS, MEASURED_REST, MEASURED_SLOW
 
 ROOT = FILE_SECONDS.parents[2]
 
@@ -47,19 +54,24 @@ def _exists(file: str) -> bool:
 
 
 def main() -> int:
-    """Merge the reports named as arguments into the two files."""
+    """Merge the reports named as arguments into the files."""
     quick, slow = (seconds_in(Path(name)) for name in sys.argv[1:])
     tests = {**quick, **slow}
-    before = measured_slow.listed(MEASURED_SLOW)
+    before = listed(MEASURED_SLOW)
     choice = {node: tests[node] for node in tests if node in quick or node in before}
-    measured_slow.rewrite(MEASURED_SLOW, choice)
+    slow_nodes = left_out(choice, LEFT_TO_SLOW)
+    rewrite(MEASURED_SLOW, "slow", set(choice), slow_nodes)
+    choice = {node: seconds for node, seconds in choice.items() if node not in slow_nodes}
+    rest = left_out(choice, LEFT_TO_REST)
+    rewrite(MEASURED_REST, "rest", set(choice) | slow_nodes, rest)
     known: dict[str, float] = json.loads(FILE_SECONDS.read_text(encoding="utf-8"))
     kept = {file: seconds for file, seconds in known.items() if _exists(file)}
     merged = {**kept, **seconds_of_files(tests)}
     text = json.dumps(dict(sorted(merged.items())), indent=0) + "\n"
     FILE_SECONDS.write_text(text, encoding="utf-8")
-    left_s = sum(choice.values()) - sum(choice[node] for node in measured_slow.slow_tests(choice))
-    print(f"{len(merged)} files, {sum(merged.values()):.0f} s, in `make test` {left_s:.0f} s")
+    rest_s = sum(choice[node] for node in rest)
+    test_s = sum(choice.values()) - rest_s
+    print(f"{sum(merged.values()):.0f} s: `make test` {test_s:.0f} s, `make rest` {rest_s:.0f} s")
     return 0
 
 

@@ -5,8 +5,8 @@
 2. A worker of a parallel run stays with files of one kind as long as there are any, the longest
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
-3. Tests with parameters that they are marked `slow_with`, and those that `measured_slow.txt`, which
-   `make seconds` writes, names, are marked `slow`.
+3. Tests with parameters that they are marked `slow_with`, and those that `measured_slow.txt` names,
+   are marked `slow`, and those that `measured_rest.txt` names `rest`; `make seconds` writes both.
 4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
@@ -24,10 +24,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tideline.testing.measured_slow import listed
+from tideline.testing.measured_tests import listed
 
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
 MEASURED_SLOW = FILE_SECONDS.with_name("measured_slow.txt")
+MEASURED_REST = FILE_SECONDS.with_name("measured_rest.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
 
@@ -39,11 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what is left to the slow tests."""
+    """Mark what `make test` leaves to other targets."""
     function, _, parameters = item.nodeid.partition("[")
     marked = {name for mark in item.iter_markers("slow_with") for name in mark.args}
-    if parameters.removesuffix("]") in marked or {item.nodeid, function} & left_to_slow():
+    if parameters.removesuffix("]") in marked or {item.nodeid, function} & measured(MEASURED_SLOW):
         item.add_marker(pytest.mark.slow)
+    elif item.nodeid in measured(MEASURED_REST):
+        item.add_marker(pytest.mark.rest)
 
 
 @pytest.hookimpl(trylast=True)
@@ -116,14 +119,14 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
 
 
 @cache
-def left_to_slow() -> frozenset[str]:
+def measured(path: Path) -> frozenset[str]:
     """Node ids of tests that were measured to be long, without parameters where all of them are."""
-    return listed(MEASURED_SLOW)
+    return listed(path)
 
 
 def seconds_of(file: str) -> float:
     """Seconds of processor time of a test file, by its path in the repository."""
-    return _measured().get(file, SECONDS_UNLESS_MEASURED)
+    return _seconds_of_files().get(file, SECONDS_UNLESS_MEASURED)
 
 
 @cache
@@ -132,9 +135,9 @@ def _kind_of(file: Path) -> Kind:
 
 
 @cache
-def _measured() -> dict[str, float]:
-    measured: dict[str, float] = json.loads(FILE_SECONDS.read_text(encoding="utf-8"))
-    return measured
+def _seconds_of_files() -> dict[str, float]:
+    found: dict[str, float] = json.loads(FILE_SECONDS.read_text(encoding="utf-8"))
+    return found
 
 
 def _keep_slice(config: pytest.Config, items: list[pytest.Item], number: int, count: int) -> None:

@@ -46,8 +46,9 @@ _SERVED = frozenset({"spark", "minio", "azurite", "interop", "api_server", "kafk
 _MARKS = "marks of a test: "
 # Lines of the page: the folder of the tests, and which marks they must and must not have.
 COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
-    "`make unit`: nothing but Python": ("", frozenset(), _LONG | _SERVED),
-    "`make test`": ("", frozenset(), _LONG),
+    "`make unit`: nothing but Python": ("", frozenset(), _LONG | _SERVED | {"rest"}),
+    "`make test` and `make rest`": ("", frozenset(), _LONG),
+    "of these `make rest`": ("", frozenset({"rest"}), _LONG),
     "of these on Spark": ("", frozenset({"spark"}), _LONG),
     "of these on a MinIO server": ("", frozenset({"minio"}), _LONG),
     "of these on Azurite": ("", frozenset({"azurite"}), _LONG),

@@ -70,6 +70,7 @@ class Outcome:
 PARTS = (
     Part("run", "make run on a bare clone, in an empty home", ("make", "run"), in_clone=True),
     Part("test", "make test on a bare clone, in an empty home", ("make", "test"), in_clone=True),
+    Part("rest", "the same claims on what takes longer to start", ("make", "rest")),
     Part("foreign", "tables of other makers (../shared/fixtures)", ("make", "foreign")),
     Part("slow", "long conversations, Sparks of their own", ("make", "slow")),
     Part("e2e", "a real Kubernetes, everything killed", ("make", "e2e")),
