@@ -37,7 +37,8 @@ def test_values_are_checked_by_what_the_property_means(name: str) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_only_those_who_are_trusted_enough_set_a_property(name: str) -> None:
     value = {"type": "rest", "prefix": "a", "namespace-separator": ".", "rest-page-size": "5",
-             "oauth2-server-uri": "http://a/b"}.get(name, "true")  # fmt: skip
+             "oauth2-server-uri": "http://a/b", "glue.endpoint": "http://a",
+             }.get(name, "true")  # fmt: skip
     for author in Author:
         is_taken = name in admitted({name: value}, author).properties
         assert is_taken == (author >= RULES[name].least)

@@ -17,6 +17,9 @@ from pathlib import Path
 from tideline.cache_directory import cache_directory
 from tideline.testing.peer_environment import only_builder, run_step
 
+# Not in this environment: botocore and the client of Kubernetes ask for other versions of dateutil.
+BOTO3 = ("boto3==1.44.8", "botocore==1.44.8", "jmespath==1.1.0", "s3transfer==0.19.3")
+
 
 def prepare_library(requirements: Sequence[str]) -> Path:
     """The folder to import them from, named after the first, filled if need be.

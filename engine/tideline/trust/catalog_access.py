@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tideline.trust.author import Author
 
@@ -22,6 +23,9 @@ class CatalogAccess:
     address_of: Callable[[str, int], str] | None = None
     """The numeric address, of a host and port, that a client which takes no proxy connects to; it
     raises StorageUnavailableError for a host that may not be connected to."""
+
+    aws_signer: Callable[[], Mapping[str, Any]] | None = None
+    """Gives the resource's own credentials of AWS, for a catalog there that has none."""
 
     @property
     def is_of_process(self) -> bool:

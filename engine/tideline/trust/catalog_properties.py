@@ -127,13 +127,18 @@ _HEADERS: Iterable[str] = (
     "header.authorization", "header.x-api-key", "header.x-iceberg-access-delegation",
     "header.polaris-realm",
 )  # fmt: skip
+_OF_GLUE: Iterable[str] = (
+    "glue.region", "glue.id", "glue.skip-archive", "glue.access-key-id", "glue.secret-access-key",
+    "glue.session-token", "client.region", "client.access-key-id", "client.secret-access-key",
+    "client.session-token",
+)  # fmt: skip
 RULES: Mapping[str, Rule] = {
     "prefix": Rule(Author.CATALOG, "path of the catalog's tables on its server", _is_path),
     "namespace-separator": Rule(Author.CATALOG, "between the levels of names", _is_separator),
     "rest-page-size": Rule(Author.CATALOG, "names in an answer", _is_page_size),
     "view-endpoints-supported": Rule(Author.CATALOG, "whether it has views", _BOOLEAN),
     WAREHOUSE: Rule(Author.CATALOG, "name of a part of the catalog", _is_anything),
-    TYPE: Rule(Author.RESOURCE, "kind of catalog", _is_one_of("rest", "sql")),
+    TYPE: Rule(Author.RESOURCE, "kind of catalog", _is_one_of("rest", "sql", "glue")),
     URI: Rule(Author.RESOURCE, "address; sql_address.py has the rules of an SQL one", _is_anything),
     OAUTH2_SERVER: Rule(Author.RESOURCE, "address that tokens come from", is_plain_url),
     "token": Rule(Author.RESOURCE, "secret", _is_anything),
@@ -143,4 +148,6 @@ RULES: Mapping[str, Rule] = {
     "resource": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
     **{name: Rule(Author.RESOURCE, "header to the catalog alone", _is_anything)
        for name in _HEADERS},
+    "glue.endpoint": Rule(Author.RESOURCE, "address of a Glue catalog", is_plain_url),
+    **{name: Rule(Author.RESOURCE, "of a Glue catalog", _is_anything) for name in _OF_GLUE},
 }  # fmt: skip

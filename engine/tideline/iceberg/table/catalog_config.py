@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.catalog import infer_catalog_type
+from pyiceberg.catalog import CatalogType, infer_catalog_type
 from pyiceberg.utils.config import Config
 
 from tideline.errors import ConfigError
+from tideline.glue.address import GlueAddress
 from tideline.iceberg.table.catalog_name import address_variable, property_variable
 from tideline.trust.catalog_properties import TYPE, URI, WAREHOUSE, credentials_among
 from tideline.trust.foreign_words import quoted
@@ -89,7 +90,7 @@ def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy:
     """Raise ConfigError, which ends with `remedy`, unless this process's own configuration names a
     catalog of this name at this address."""
     configured = configured_catalog(name)
-    own = configured.get(URI)
+    own = _own_address(name, configured)
     variable = address_variable(name)
     if not own:
         raise ConfigError(
@@ -110,6 +111,12 @@ def refuse_unconfigured(name: str, uri: str | None, kind: str | None, *, remedy:
             f"correct {property_variable(name, TYPE)}{remedy}"
         )
         raise ConfigError(message, value=name)
+
+
+def _own_address(name: str, configured: Mapping[str, Any]) -> str | None:
+    if catalog_kind(name, configured) == CatalogType.GLUE.value:
+        return GlueAddress.of(configured, os.environ).url
+    return configured.get(URI)
 
 
 def _configuration() -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.io import FileIO as CatalogFileIO
 from pyiceberg.io import InputFile, OutputFile
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.update import update_table_metadata
@@ -87,6 +88,17 @@ class OwnFiles(Catalog):
             metadata=metadata,
             metadata_location=location,
             io=self._load_file_io(),
+            catalog=self,
+        )
+
+    def _table_at(self, identifier: Identifier, location: str) -> Table:
+        """The table whose newest metadata file is at `location`."""
+        io = self._load_file_io()
+        return Table(
+            identifier=identifier,
+            metadata=FromInputFile.table_metadata(io.new_input(location)),
+            metadata_location=location,
+            io=io,
             catalog=self,
         )
 

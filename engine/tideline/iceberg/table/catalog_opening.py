@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, CatalogType, load_catalog
+from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 from pyiceberg.utils.config import merge_config
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
@@ -22,6 +23,7 @@ from tideline.iceberg.table.catalog_config import (
     refuse_foreign_credentials,
 )
 from tideline.iceberg.table.catalog_files import OwnFiles
+from tideline.iceberg.table.catalog_glue import BoundedGlueCatalog
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog, name_ignored
 from tideline.secret_values import note_environment, note_secrets, sounds_secret
@@ -36,6 +38,7 @@ TIMEOUT_S = 60.0
 CLIENT_FAULTS = (Exception, SystemExit)
 """A client, or a program that this process's configuration names for it, raises anything."""
 _PROGRAM = "py-catalog-impl"
+_OF_RESOURCES = (CatalogType.REST, CatalogType.SQL, CatalogType.GLUE)
 
 
 def open_catalog(
@@ -88,6 +91,9 @@ def asking_catalog(**subject: str) -> Iterator[None]:
         yield
     except TidelineError:
         raise
+    except (ForbiddenError, UnauthorizedError) as error:
+        message = f"the catalog denies access: {words_of(error)}"
+        raise StorageUnavailableError(message, **subject) from error
     except OSError as error:
         # The text of the client's error has addresses of objects in it.
         message = f"the catalog does not answer ({type(error).__name__})"
@@ -135,6 +141,8 @@ def _of_resource(
     name_ignored(name, found.worth_naming, "the resource or its Secret")
     conf: dict[str, Any] = dict(found.properties)
     kind = _kind(name, conf)
+    if kind not in _OF_RESOURCES:
+        raise ConfigError("a resource names no catalog of this type", value=kind.value)
     if kind is CatalogType.REST and not is_plain_url(conf[URI]):
         raise ConfigError("the address of a REST catalog is http(s)://host/path", value=name)
     is_local = access.allows_local and conf[URI].startswith("sqlite:///")
@@ -155,6 +163,8 @@ def _opened(
     kind = _kind(name, conf)
     if kind is CatalogType.REST:
         return BoundedRestCatalog(name, conf, access, timeout_s, asked)
+    if kind is CatalogType.GLUE:
+        return BoundedGlueCatalog(name, conf, access, timeout_s)
     if kind is CatalogType.SQL:
         from tideline.iceberg.table.catalog_sql import BoundedSqlCatalog
 
@@ -165,7 +175,7 @@ def _opened(
 
 def _kind(name: str, conf: Mapping[str, Any]) -> CatalogType:
     """Raises ConfigError, which does not repeat the address: it may hold a password."""
-    if not conf.get(URI) and conf.get("type") != CatalogType.GLUE.value:
+    if not conf.get(URI) and catalog_kind(name, conf) != CatalogType.GLUE.value:
         message = f"URI missing, please provide the catalog's uri, or set {address_variable(name)}"
         raise ConfigError(message, value=name)
     try:
@@ -181,8 +191,4 @@ def _class_of(kind: CatalogType) -> type[Catalog]:
         from pyiceberg.catalog.hive import HiveCatalog
 
         return HiveCatalog
-    if kind is CatalogType.GLUE:
-        from pyiceberg.catalog.glue import GlueCatalog
-
-        return GlueCatalog
     raise ConfigError("catalogs of this type are not supported", value=kind.value)

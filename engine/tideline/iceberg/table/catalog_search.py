@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import (
-    BadRequestError,
-    ForbiddenError,
-    NoSuchNamespaceError,
-    UnauthorizedError,
-)
+from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError
 
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_opening import asking_catalog
 from tideline.iceberg.table.found_table import FoundTable
-from tideline.trust.foreign_words import quoted
 
 NAMESPACES_MAX = 10_000
 TABLES_MAX = 1_000_000
@@ -28,11 +22,7 @@ def list_tables(catalog: Catalog) -> tuple[FoundTable, ...]:
     Raises ConfigError when there are too many namespaces or tables, and StorageUnavailableError.
     """
     with asking_catalog(value=catalog.name):
-        try:
-            return tuple(sorted(_listed(catalog)))
-        except (ForbiddenError, UnauthorizedError) as error:
-            message = f"the catalog denies access: {quoted(error)}"
-            raise StorageUnavailableError(message, value=catalog.name) from error
+        return tuple(sorted(_listed(catalog)))
 
 
 def _listed(catalog: Catalog) -> set[FoundTable]:

@@ -7,7 +7,6 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
 from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
@@ -22,12 +21,5 @@ class BoundedSqlCatalog(OwnFiles, SqlCatalog):
         location = orm_table.metadata_location
         if not location:
             raise NoSuchTableError("the catalog knows no metadata of this table")
-        io = self._load_file_io()
         namespace = Catalog.identifier_to_tuple(orm_table.table_namespace)
-        return Table(
-            identifier=(*namespace, orm_table.table_name),
-            metadata=FromInputFile.table_metadata(io.new_input(location)),
-            metadata_location=location,
-            io=io,
-            catalog=self,
-        )
+        return self._table_at((*namespace, orm_table.table_name), location)

@@ -99,7 +99,7 @@ SETTINGS = (
     word(
         "tideline.publish.catalog.type",
         "",
-        ("rest", "sql"),
+        ("rest", "sql", "glue"),
         "the kind of catalog; follows from its address unless set",
     ),
     text(
