@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ from tideline.errors import (
     StorageUnavailableError,
     UnsupportedTableError,
 )
+from tideline.storage.local import listing
 from tideline.storage.local.store import LocalStore
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import Written
+from tideline.storage.object_store import ObjectInfo, Written
 from tideline.testing.patience import PATIENCE_S
 from tideline.testing.store_contract import StoreContract, in_parallel
 
@@ -68,6 +70,27 @@ def test_delete_leaves_the_directory(store: LocalStore, tmp_path: Path) -> None:
     store.put("p/x", b"1")
     store.delete("p/x")
     assert (tmp_path / "p").is_dir()
+
+
+def test_a_folder_is_listed_as_it_was_at_one_moment(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file was looked up, and went with the next one before that was."""
+    for name in "abcd":
+        store.put(f"folder/{name}", b"1")
+    looked_up, gone = listing._looked_up, ["a", "b"]
+
+    def look_up(*where: Any) -> list[ObjectInfo]:
+        found = looked_up(*where)
+        while gone:
+            store.delete(f"folder/{gone.pop(0)}")
+        return found
+
+    monkeypatch.setattr(listing, "_looked_up", look_up)
+    assert [item.path for item in store.list_directory("folder").objects] == [
+        "folder/c",
+        "folder/d",
+    ]
 
 
 def test_a_directory_is_not_an_object(store: LocalStore, tmp_path: Path) -> None:

@@ -224,13 +224,14 @@ class BusyFolder:
     def __init__(self, *answers: list[str], modified_ms: int) -> None:
         self._answers = list(answers)
         self._modified_ms = modified_ms
+        self.directories: tuple[str, ...] = ()
         self.asked = 0
 
     def list_directory(self, path: str) -> Listing:
         names = self._answers[min(self.asked, len(self._answers) - 1)]
         self.asked += 1
         objects = tuple(ObjectInfo(f"{path}/{name}", 0, self._modified_ms, None) for name in names)
-        return Listing(objects, ())
+        return Listing(objects, self.directories)
 
 
 BEGUN = ["20250922132154428.replacecommit.requested", "20250922132154428.replacecommit.inflight"]
@@ -255,6 +256,16 @@ def test_a_timeline_with_nothing_new_in_it_is_listed_once() -> None:
     folder = BusyFolder([*BEGUN, CLUSTERED], modified_ms=NOW_MS - LISTING_MARGIN_MS - 1)
     TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
     assert folder.asked == 1
+
+
+def test_archived_commits_are_no_hole_in_a_long_listing() -> None:
+    """It had passed the first ones when they were archived, and came to the others afterwards."""
+    names = [f"{20250922132154428 + number}.commit" for number in range(900)]
+    folder = BusyFolder(names[:500] + names[700:], names[700:], modified_ms=NOW_MS - 86_400_000)
+    folder.directories = (".hoodie/archived",)
+    loaded = TimelineStore(folder, LAYOUT_V1, ClockAt(NOW_MS)).load()  # type: ignore[arg-type]
+    missing = [name for name in names if not loaded.is_committed(InstantTime(name[:17]))]
+    assert not missing
 
 
 class CountedListings(MemoryStore):

@@ -36,6 +36,8 @@ MOVED = "timeline.moved"
 """An object of this name in a timeline's folder: the table's version changed, its timeline is
 elsewhere, and what is here is being deleted."""
 _LISTINGS_MAX = 10
+_ONE_ANSWER = 400
+"""Objects that any store lists in one answer: between two of them others may be archived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,7 @@ class TimelineStore:
         A listing takes time, and what is created during it is in it or not: it may show a commit
         and lack the clustering that the commit was built on. So a listing with something new in it
         is made again, until it shows what stood before it was made; all of that was there together.
+        So is a long one: archived instants may be missing in it that older ones of it came before.
         What the caller made itself, before it listed, makes none doubtful.
         """
         for _ in range(_LISTINGS_MAX):
@@ -244,7 +247,8 @@ class TimelineStore:
                 break
             others = (info for info in listing.objects if not self._are_of((info.path,), own))
             newest_ms = max((info.modified_ms for info in others), default=0)
-            if newest_ms < started_ms - LISTING_MARGIN_MS:
+            is_short = len(listing.objects) <= _ONE_ANSWER
+            if is_short and newest_ms < started_ms - LISTING_MARGIN_MS:
                 break
         return listing
 

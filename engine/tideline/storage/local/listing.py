@@ -28,19 +28,29 @@ from tideline.storage.object_store import TEMPORARY_PREFIX, Listing, ObjectInfo,
 Refused = Callable[[str], None]
 """Gets a path that is passed over."""
 _T = TypeVar("_T")
+_LOOKS_MAX = 10
 
 
 def list_level(root: Path, directory: str, refused: Refused | None = None) -> Listing:
-    """One level of `directory`, sorted. Raises OSError where there is none. What would be refused
-    goes to `refused`, where that is given."""
-    objects: list[ObjectInfo] = []
-    directories: list[str] = []
-    for path, entry, is_directory in _level(root, directory, refused):
-        if is_directory:
-            directories.append(path)
-        else:
+    """One level of `directory`, sorted, as it was at one moment. Raises OSError without one.
+    What would be refused goes to `refused`, where that is given."""
+    before: list[str] = []
+    for _ in range(_LOOKS_MAX):
+        objects: list[ObjectInfo] = []
+        directories: list[str] = []
+        gone: list[str] = []
+        for path, entry, is_directory in _level(root, directory, refused):
+            if is_directory:
+                directories.append(path)
+                continue
             with _refusing(path, refused):
-                objects += _looked_up(root, path, entry)
+                found = _looked_up(root, path, entry)
+                objects += found
+                gone += () if found else (path,)
+        # Others may have gone with it. A link to nothing is the same in each look.
+        if not gone or gone == before:
+            break
+        before = gone
     return Listing(tuple(objects), tuple(directories))
 
 
