@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tideline.errors import ConflictError
 from tideline.hudi.timeline.archived import ArchiveFile
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.hudi.timeline.lsm_history import LsmHistory, range_and_level
+from tideline.hudi.timeline.lsm_history import (
+    DEFAULT_FOLDER,
+    HeldHistory,
+    LsmHistory,
+    range_and_level,
+)
 from tideline.hudi.timeline.lsm_writer import (
     append_to_history,
     clean_history,
@@ -21,6 +27,7 @@ from tideline.hudi.timeline.lsm_writer import (
 )
 from tideline.storage.memory.store import MemoryStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
+from tideline.testing.stepping_store import Step, SteppingStore
 
 FILES_PER_MERGE = 10
 BYTES_MAX = 1_000_000
@@ -165,6 +172,7 @@ def prepared(store: MemoryStore) -> None:
 
 
 def run(history: LsmHistory) -> None:
+    sweep_history(history)
     append(history, FILES_PER_MERGE)
     merge_history(history, files=FILES_PER_MERGE, bytes_max=BYTES_MAX)
     clean_history(history, kept=KEPT)
@@ -199,3 +207,38 @@ def test_dying_before_any_write_hides_and_doubles_nothing() -> None:
         # A process that died after the merge appends to it what is in there already.
         assert {range_and_level(file)[2] for file in history.files()} in ({1}, {0, 1})
     assert died > 10
+
+
+def archived_meanwhile(store: MemoryStore, write: int, numbers: range) -> bool:
+    """Archive and merge as a process that sleeps before that write, while another archives these;
+    whether it ended without a conflict."""
+    steps = itertools.count(1)
+
+    def sleep(step: Step) -> None:
+        if not step.method.startswith(("put", "delete")) or next(steps) != write:
+            return
+        for number in numbers:
+            other = HeldHistory(store, DEFAULT_FOLDER)
+            sweep_history(other)
+            append(other, number)
+            clean_history(other, kept=1)
+
+    try:
+        run(HeldHistory(SteppingStore(store, sleep), DEFAULT_FOLDER))
+    except ConflictError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_writer_that_lost_the_lock_hides_nothing_that_the_next_one_archived(count: int) -> None:
+    others = range(20, 20 + count)
+    wanted = {instant(number) for number in (*range(FILES_PER_MERGE - 1), *others)}
+    ended = []
+    for write in range(1, 7):
+        store = MemoryStore(f"lsm-writer-{next(_names)}")
+        prepared(store)
+        ended.append(archived_meanwhile(store, write, others))
+        assert wanted <= set(archived(LsmHistory(store))), write
+        MemoryStore.forget(store.uri.removeprefix("memory://"))
+    assert ended == [False] * 6

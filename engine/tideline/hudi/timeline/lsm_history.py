@@ -20,7 +20,7 @@ from typing import Any
 
 from tideline.bounded.parsing import faults_named, parse_json
 from tideline.bounded.read_limits import admit
-from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
 from tideline.hudi.timeline.archived import (
     ArchiveContent,
@@ -31,7 +31,7 @@ from tideline.hudi.timeline.archived import (
 )
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
-from tideline.storage.object_store import ObjectStore
+from tideline.storage.object_store import ObjectStore, Written
 
 DEFAULT_FOLDER = "timeline/history"
 
@@ -94,8 +94,9 @@ class LsmHistory(ArchivedTimeline):
             found = [(str(file["fileName"]), int(file["fileLen"])) for file in content["files"]]
         return Manifest(number, tuple(self.file(*pair, named_by=path) for pair in found))
 
-    def published(self, manifest: Manifest) -> None:
-        """A writer made this manifest the newest."""
+    def publish(self, manifest: Manifest) -> None:
+        """Make this manifest, which is there, the newest."""
+        self.store.put(self._version_path, str(manifest.number).encode())
 
     def manifest_path(self, number: int) -> str:
         """Where the manifest of this number is."""
@@ -133,7 +134,7 @@ class LsmHistory(ArchivedTimeline):
 
         What completed later is not in here. Hudi deletes the version before it writes it again.
         """
-        found = self.store.head(f"{self.directory}/{VERSION_FILE}")
+        found = self.store.head(self._version_path)
         if found is not None:
             return found.modified_ms
         listed = self.store.list_directory(self.directory).objects
@@ -185,10 +186,17 @@ class LsmHistory(ArchivedTimeline):
             if first <= time <= last:
                 yield file
 
+    @property
+    def _version_path(self) -> str:
+        return f"{self.directory}/{VERSION_FILE}"
+
+    def _version_text(self) -> bytes:
+        return self.store.get(self._version_path)
+
     def _newest_manifest(self) -> int | None:
-        path = f"{self.directory}/{VERSION_FILE}"
+        path = self._version_path
         try:
-            text = self.store.get(path).strip()
+            text = self._version_text().strip()
         except ObjectNotFoundError:
             listed = self.store.list_directory(self.directory).objects
             numbers = (manifest_number(info.path) for info in listed)
@@ -226,12 +234,13 @@ class LsmHistory(ArchivedTimeline):
 
 class HeldHistory(LsmHistory):
     """The history while the table lock is held: nobody else writes it, so the newest manifest is
-    read once. `has_moved`: a manifest was published since."""
+    read once. A holder that lost the lock publishes none. `has_moved`: one was published since."""
 
     def __init__(self, store: ObjectStore, folder: str) -> None:
         super().__init__(store, folder)
         self.has_moved = False
         self._newest: Manifest | None = None
+        self._version: str | None = None
 
     def manifest(self, number: int | None = None) -> Manifest:
         if self._newest is None:
@@ -239,8 +248,28 @@ class HeldHistory(LsmHistory):
         is_newest = number is None or number == self._newest.number
         return self._newest if is_newest else super().manifest(number)
 
-    def published(self, manifest: Manifest) -> None:
-        self._newest, self.has_moved = manifest, True
+    def publish(self, manifest: Manifest) -> None:
+        """Raises ConflictError where another process has published one."""
+        path, body = self._version_path, str(manifest.number).encode()
+        done = (
+            self.store.put_if_absent(path, body)
+            if self._version is None
+            else self.store.put_if_match(path, body, version=self._version)
+        )
+        if not isinstance(done, Written):
+            raise overtaken(self, path)
+        self._version, self._newest, self.has_moved = done.version, manifest, True
+
+    def _version_text(self) -> bytes:
+        found = self.store.get_versioned(self._version_path)
+        self._version = found.version
+        return found.body
+
+
+def overtaken(history: LsmHistory, path: str) -> ConflictError:
+    """What a writer raises that may not be the only one, or whose replies were lost."""
+    message = "the archived timeline has changed: another process archives too; archive again"
+    return ConflictError(message, table=history.store.uri, path=path)
 
 
 def manifest_number(path: str) -> int | None:

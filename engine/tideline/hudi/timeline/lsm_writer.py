@@ -4,13 +4,14 @@ Readers go from `_version_` to a manifest to data files, so that what is written
 
 1. The data file. Died after: no manifest names it, and the next one of that name replaces it.
 2. `manifest_<n+1>`. Died after: `_version_` names the one before, unless it has never been written:
-   then readers take the newest manifest, whose file is there. The next writer rewrites it, and
-   sweeps up what 1 and 2 left before.
+   then readers take the newest manifest, whose file is there. The next writer sweeps up what 1 and
+   2 left, before it writes.
 3. `_version_`. Died after: everything counts.
 4. Later: old manifests go, then data files that no kept manifest names. Readers that are a few
    manifests behind find their files; died in between, some are left for the next time.
 
-One writer at a time, under the table lock. An instant may be in two files: a process that died
+One writer at a time, under the table lock. One that lost it meanwhile finds that 2 or 3 is done,
+and what the other one archived stays. An instant may be in two files: a process that died
 after 3 left it in the active timeline, and it is archived again. Files are merged as in an LSM
 tree: so many of a level make one of the next.
 
@@ -23,17 +24,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from tideline.hudi.timeline.archived import ArchiveFile
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.lsm_history import (
-    VERSION_FILE,
     LsmHistory,
     Manifest,
     manifest_number,
+    overtaken,
     range_and_level,
 )
 from tideline.storage.delete_scope import DeleteScope
+from tideline.storage.object_store import AlreadyExists
 
 _LEVEL_MAX = 9
 _DATA_SUFFIX = ".parquet"
@@ -170,7 +173,7 @@ def _publish(
     *,
     replaced: Sequence[ArchiveFile],
 ) -> ArchiveFile:
-    """Steps 1 to 3. Each object replaces what a writer that died left under its name."""
+    """Steps 1 to 3. Raises ConflictError where another writer came between them."""
     store = history.store
     store.put(path, body)
     written = history.file(path.rpartition("/")[2], len(body))
@@ -179,7 +182,9 @@ def _publish(
     named = [
         {"fileName": file.path.rpartition("/")[2], "fileLen": file.size_bytes} for file in files
     ]
-    store.put(history.manifest_path(number), json.dumps({"files": named}, indent=2).encode())
-    store.put(f"{history.directory}/{VERSION_FILE}", str(number).encode())
-    history.published(Manifest(number, tuple(files)))
+    listing = history.manifest_path(number)
+    content = json.dumps({"files": named}, indent=2).encode()
+    if isinstance(store.put_if_absent(listing, content, token=uuid4().hex), AlreadyExists):
+        raise overtaken(history, listing)
+    history.publish(Manifest(number, tuple(files)))
     return written
