@@ -4,6 +4,8 @@ its place, whatever dies, and whatever others write meanwhile."""
 from __future__ import annotations
 
 import datetime as dt
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,10 +80,12 @@ def copy_of(folder: Path, **target: Any) -> Copy:
     return Copy(IcebergFeed(folder, new_target(**target)))
 
 
-def serve(feed: IcebergFeed) -> None:
+def serve(feed: IcebergFeed, *, expires: bool = True) -> None:
     """All that services may do."""
     lake = feed.lake()
     lake.run("rewrite_data_files", options={"rewrite-all": "true"})
+    if not expires:
+        return
     lake.expire(older_than=SOON, retain_last=1)
     found = OrphanOptions(SystemClock().now_ms() + 1_000, is_forced=True)
     execute_orphans(lake.table.operations, plan_orphans(lake.table.operations, found))
@@ -249,6 +253,51 @@ def test_the_branch_is_not_dropped_for_its_age(tmp_path: Path) -> None:
     lake.table.operations.commit(lake.table.loaded, (), (SetSnapshotRef(BRANCH, head),))
     found.copy(7)
     assert feed.ids() == [*OLD, 7]
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_what_others_gave_that_name_is_not_taken_from_them(kind: str, tmp_path: Path) -> None:
+    found = copy_of(tmp_path)
+    feed, changes = found.feed, found.feed.lake().alter()
+    (changes.create_branch if kind == "branch" else changes.create_tag)(BRANCH).commit()
+    if kind == "branch":
+        feed.lake().write(rows(70), branch=BRANCH)
+    theirs = feed.lake().refs[BRANCH]
+    with pytest.raises(ConfigError, match=f"has a {kind} {BRANCH} that no copy made: drop it"):
+        found.begin()
+    assert feed.lake().refs[BRANCH] == theirs
+    drop = feed.lake().alter()
+    (drop.drop_branch if kind == "branch" else drop.drop_tag)(BRANCH).commit()
+    for step in found.steps:
+        step()
+    assert feed.ids() == NEW
+
+
+def test_changes_across_the_switch_lead_from_the_old_rows_to_the_new(tmp_path: Path) -> None:
+    """Who follows the table begins where it was: before the copy, behind a rewrite, at a time."""
+    found = copy_of(tmp_path)
+    feed = found.feed
+    begin = feed.lake().metadata.current_snapshot_id
+    for step in found.steps[:2]:
+        step()
+    serve(feed, expires=False)
+    rewritten = feed.lake().metadata.current_snapshot_id
+    time.sleep(0.01)
+    moment = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    for step in found.steps[2:]:
+        step()
+    lake = feed.lake()
+    assert begin != rewritten
+    for after in (begin, rewritten, moment):
+        assert sorted(lake.to_arrow(["id"], as_of=after)["id"].to_pylist()) == OLD
+        seen = Counter(OLD)
+        for change in lake.changes(after).read_all().to_pylist():
+            is_new = change["_change_type"] in ("INSERT", "UPDATE_AFTER")
+            seen[change["id"]] += 1 if is_new else -1
+        assert sorted(seen.elements()) == NEW, after
+        assert not -seen
+    assert lake.changes(moment, rewritten).read_all().num_rows == 0
 
 
 def test_a_table_in_a_catalog(tmp_path: Path) -> None:

@@ -24,7 +24,12 @@ from tideline.iceberg.manifest.manifest_entry import (
 )
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.read.snapshot_choice import SnapshotChoice, named_snapshot, time_asked
+from tideline.iceberg.read.snapshot_choice import (
+    SnapshotChoice,
+    main_log,
+    named_snapshot,
+    time_asked,
+)
 from tideline.iceberg.scan.delete_index import DeleteIndex
 from tideline.iceberg.scan.manifests import snapshot_manifests
 from tideline.iceberg.scan.plan import live_entries, scan_task
@@ -60,9 +65,10 @@ class ChangeRange:
         """What came after `after`, up to `until`: each a name, an id or a time; 0 is before the
         first snapshot, None as `until` is now.
 
-        A time means the newest snapshot made until then that led to `until`. Raises ConfigError
-        for what is none of these or did not lead to `until`, and naming the earliest snapshot to
-        begin after where others have expired.
+        A time means the newest snapshot that led to `until` and that readers of main had seen by
+        then; of another branch, that was made until then. One that only rewrote files is what it
+        was made of. Raises ConfigError for what is none of these or did not lead to `until`, and
+        naming the earliest snapshot to begin after where others have expired.
         """
         choice = SnapshotChoice.of(metadata, until, now_ms=now_ms)
         end = choice.snapshot
@@ -126,19 +132,47 @@ def _place(metadata: TableMetadata, line: list[Snapshot], after: Any, now_ms: in
     """Where in a line of snapshots those begin that come after `after`."""
     if not isinstance(after, bool) and str(after).strip("0") == "" and str(after):
         return 0
+    places = {item.snapshot_id: number for number, item in enumerate(line)}
     moment_ms = time_asked(metadata, after)
     if moment_ms is not None:
-        return sum(1 for item in line if item.timestamp_ms <= moment_ms)
+        return _place_at(metadata, line, places, moment_ms)
     begin = named_snapshot(metadata, after, now_ms=now_ms).snapshot_id
-    numbers = [item.snapshot_id for item in line]
-    if begin in numbers:
-        return numbers.index(begin) + 1
+    found = _behind(metadata, places, begin)
+    if found is not None:
+        return found
     raise ConfigError(
         "the snapshot to begin after did not lead to the one where the range ends: it was rolled "
         "back, or is another branch's",
         table=metadata.location,
         value=after,
     )
+
+
+def _place_at(
+    metadata: TableMetadata, line: list[Snapshot], places: Mapping[int, int], moment_ms: int
+) -> int:
+    main = metadata.ref_snapshot()
+    of_main = metadata.ancestors(None if main is None else main.snapshot_id)
+    if line and line[-1] in of_main:
+        # A branch that became main later brought snapshots that nobody had seen.
+        seen = [entry for entry in main_log(metadata) if entry.timestamp_ms <= moment_ms]
+        for entry in reversed(seen):
+            found = _behind(metadata, places, entry.snapshot_id)
+            if found is not None:
+                return found
+        if seen:
+            return 0
+    return sum(1 for item in line if item.timestamp_ms <= moment_ms)
+
+
+def _behind(metadata: TableMetadata, places: Mapping[int, int], begin: int) -> int | None:
+    """Where those begin that come after a snapshot, or after one that had the same rows."""
+    for snapshot in metadata.ancestors(begin):
+        if snapshot.snapshot_id in places:
+            return places[snapshot.snapshot_id] + 1
+        if snapshot.operation != _REWRITES:
+            return None
+    return None
 
 
 def _index(io: FileIO, metadata: TableMetadata, manifests: Any) -> DeleteIndex:

@@ -89,6 +89,17 @@ def time_text(timestamp_ms: int) -> str:
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
+def main_log(metadata: TableMetadata) -> list[SnapshotLogEntry]:
+    """What the main branch led to, oldest first; its ancestry where no log was kept."""
+    if metadata.snapshot_log:
+        return sorted(metadata.snapshot_log, key=lambda entry: entry.timestamp_ms)
+    main = metadata.ref_snapshot(MAIN)
+    ancestors = metadata.ancestors(None if main is None else main.snapshot_id)
+    return [
+        SnapshotLogEntry(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in ancestors
+    ][::-1]
+
+
 def _at(metadata: TableMetadata, timestamp_ms: int, given: Any, now_ms: int) -> Snapshot:
     if timestamp_ms > max(now_ms, metadata.last_updated_ms):
         raise ConfigError(
@@ -97,7 +108,7 @@ def _at(metadata: TableMetadata, timestamp_ms: int, given: Any, now_ms: int) -> 
             table=metadata.location,
             value=given,
         )
-    log = _main_log(metadata)
+    log = main_log(metadata)
     known = [entry for entry in log if entry.timestamp_ms <= timestamp_ms]
     if not known:
         message = "the table has no snapshot yet"
@@ -115,17 +126,6 @@ def _at(metadata: TableMetadata, timestamp_ms: int, given: Any, now_ms: int) -> 
             value=given,
         )
     return found
-
-
-def _main_log(metadata: TableMetadata) -> list[SnapshotLogEntry]:
-    """What the main branch led to, oldest first; its ancestry where no log was kept."""
-    if metadata.snapshot_log:
-        return sorted(metadata.snapshot_log, key=lambda entry: entry.timestamp_ms)
-    main = metadata.ref_snapshot(MAIN)
-    ancestors = metadata.ancestors(None if main is None else main.snapshot_id)
-    return [
-        SnapshotLogEntry(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in ancestors
-    ][::-1]
 
 
 def _whole_number(given: Any) -> int | None:

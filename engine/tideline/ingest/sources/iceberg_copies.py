@@ -70,16 +70,25 @@ def why_stopped(metadata: TableMetadata, branch: str) -> str | None:
 
 def require_no_other_copy(metadata: TableMetadata, branch: str | None, *, begins: bool) -> None:
     """Raise where a write to the `branch` of a copy, or to main, is in the way of a copy, or a copy
-    in that of what others wrote: ConflictError, ConfigError."""
+    in that of what others wrote or named: ConflictError, ConfigError."""
     for other in copy_branches(metadata):
         if other != branch:
             raise ConflictError(
                 f"the table is copied again on branch {other}, and rows of main would be lost",
                 table=metadata.location,
             )
-    reason = None if branch is None or begins else why_stopped(metadata, branch)
+    if branch is None:
+        return
+    reason = _made_by_others(metadata, branch) if begins else why_stopped(metadata, branch)
     if reason is not None:
         raise ConfigError(reason, table=metadata.location)
+
+
+def _made_by_others(metadata: TableMetadata, branch: str) -> str | None:
+    ref = metadata.refs.get(branch)
+    if ref is None or (ref.type == "branch" and newest_of_copy(metadata, branch)):
+        return None
+    return f"the table has a {ref.type} {branch} that no copy made: drop it, copies need the name"
 
 
 def _change(metadata: TableMetadata, newest: Snapshot, main: Snapshot) -> str | None:
