@@ -111,6 +111,36 @@ def test_rows_that_enter_and_leave_what_is_published_come_and_go(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("identity", ["using index both_of", "full"])
+def test_a_condition_may_be_in_the_replica_identity_and_not_in_the_key(
+    identity: str, postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    create = CREATE.replace("open bool", "open bool not null").replace("(id, open)", "(id)")
+    postgres.execute(
+        create,
+        "create unique index both_of on orders (id, open)",
+        f"alter table orders replica identity {identity}",
+        ROWS,
+        "create publication mine for table orders where (open and id <> 13)",
+    )
+    found = feed(tmp_path, postgres)
+    found.key = ("id",)
+    require_equal(found, postgres)
+    postgres.execute(
+        "update orders set v = repeat(md5(random()::text), 4000) where id in (1, 2, 4)",
+        "update orders set open = true where id in (1, 3)",
+        "update orders set open = false where id in (2, 6)",
+        "update orders set n = 0 where id in (1, 4, 10)",
+        "update orders set id = 26 where id = 8",
+        "begin; update orders set id = 40 where id = 16; "
+        "insert into orders (id, open, v, n) values (16, true, 'other', 0); end",
+        "delete from orders where id = 12",
+    )
+    assert verified(found.target, found.source).found.is_equal
+    require_equal(found, postgres)
+
+
+@pytest.mark.slow
 def test_a_death_in_the_copy_repeats_the_same_rows(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:

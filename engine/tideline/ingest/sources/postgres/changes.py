@@ -137,7 +137,7 @@ class Changes:
                 path=self.uri,
             )
         identity = {column.name for column in relation.columns if column.is_identity}
-        if not relation.is_full and identity != set(self.key):
+        if not relation.is_full and not set(self.key) <= identity:
             raise ConfigError(
                 f"recordKey is {', '.join(self.key)}, and changes name rows by "
                 f"{', '.join(sorted(identity)) or 'nothing'}: make them the same, or alter table "
