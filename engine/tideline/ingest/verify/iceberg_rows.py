@@ -3,7 +3,7 @@ can be a key where rows are only inserted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,10 +42,11 @@ _FILLED = PartialUpdates(PartialUpdateMode.FILL_UNAVAILABLE, UNAVAILABLE)
 
 @dataclass(frozen=True, slots=True)
 class IcebergRows(KeyedRows):
-    """See `KeyedRows`. `key` are columns, `given` those that rows of the source have; `commits` are
-    the names of commits by sequence number."""
+    """See `KeyedRows`. `names` are those of the fields of the `key`, `given` are the columns that
+    rows of the source have; `commits` are the names of commits by sequence number."""
 
-    key: tuple[str, ...]
+    key: TableKey
+    names: tuple[str, ...]
     given: tuple[NestedField, ...]
     commits: Mapping[int, str]
 
@@ -64,12 +65,11 @@ class IcebergRows(KeyedRows):
         columns = arrow_schema(schema.fields)
         named = names_in(columns, operation.table.record_key)
         if is_bag and not named:
-            named = tuple(item.name for item in schema.fields if identifies_rows(item.type))
-            given = fields_of(schema, TableKey((), ()), UpsertRules(deleted_by=DELETED_FLAG))
+            found = tuple(item for item in schema.fields if identifies_rows(item.type))
+            key = TableKey(tuple(item.field_id for item in found), found)
+            required = TableKey((), ())
         else:
-            key = TableKey.of(schema, named)
-            named = key.columns
-            given = fields_of(schema, key, UpsertRules(deleted_by=DELETED_FLAG))
+            key = required = TableKey.of(schema, named)
         deletes_only = kind is IcebergOperation.DELETE
         return cls(
             ordering=names_in(columns, operation.table.ordering) if not is_bag else (),
@@ -79,15 +79,16 @@ class IcebergRows(KeyedRows):
             schema=columns,
             is_unique_in_table=True,
             is_partitioned=False,
-            key=named,
-            given=given,
+            key=key,
+            names=tuple(schema.name_of(number) or "" for number in key.numbers),
+            given=fields_of(schema, required, UpsertRules(deleted_by=DELETED_FLAG)),
             commits=commits,
         )
 
     def of_table(self, rows: pa.RecordBatch) -> pa.Table:
         """Rows of the table, with their keys and commits."""
         more = {
-            KEY: key_texts(rows, self.key),
+            KEY: self._keys(rows),
             PARTITION: pa.repeat(pa.scalar(""), rows.num_rows),
             COMMIT: self._commits(rows),
         }
@@ -116,16 +117,20 @@ class IcebergRows(KeyedRows):
         user = pa.RecordBatch.from_arrays(columns, self.schema.names)
         none = np.zeros(len(found), np.bool_)
         places = pa.repeat(pa.scalar(""), len(found))
-        return SourceBatch(user, key_texts(found, self.key), places, deletes, none)
+        return SourceBatch(user, self._keys(found), places, deletes, none)
 
     @property
     def _fields(self) -> tuple[NestedField, ...]:
         if not self.deletes_only:
             return self.given
-        return tuple(item for item in self.given if item.name in self.key)
+        return tuple(item for item in self.given if item.name in self.key.columns)
 
     def _is_key(self, name: str) -> bool:
-        return name.casefold() in {key.casefold() for key in self.key}
+        return name.casefold() in {column.casefold() for column in self.key.columns}
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+        columns = dict(zip(self.names, self.key.values(rows), strict=True))
+        return key_texts(columns, rows.num_rows)
 
     def _require_values(self, rows: pa.RecordBatch, deletes: np.ndarray) -> None:
         """Raise InvalidDataError where a row that is stored lacks what the table requires."""
@@ -142,16 +147,17 @@ class IcebergRows(KeyedRows):
         return pa.array(list(self.commits.values()), pa.string()).take(at)
 
 
-def key_texts(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """The key of every row as text, of no other key: its value, or several with their names."""
-    texts = [pc.fill_null(_texts(rows.column(name)), "null") for name in names]
+def key_texts(columns: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """The keys of so many rows as texts, each of no other key: its value, or several with their
+    names."""
+    texts = [pc.fill_null(_texts(column), "null") for column in columns.values()]
     if len(texts) == 1:
         return texts[0]
     if not texts:
-        return pa.repeat(pa.scalar(""), rows.num_rows)
+        return pa.repeat(pa.scalar(""), count)
     parts = [
         pc.binary_join_element_wise(name, pc.replace_substring_regex(text, _MARKS, r"\\\0"), ":")
-        for name, text in zip(names, texts, strict=True)
+        for name, text in zip(columns, texts, strict=True)
     ]
     return pc.binary_join_element_wise(*parts, ",")
 
