@@ -28,6 +28,8 @@ KMS_HEADERS = {
     "x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:eu-1:1:key/lake",
     "x-amz-server-side-encryption-bucket-key-enabled": "true",
 }
+VARIABLE = "${env.AWS_SECRET_ACCESS_KEY}"
+"""What Hadoop puts the value in the place of, wherever it reads a setting."""
 PART_BYTES = 8 * 1024 * 1024
 
 
@@ -177,6 +179,9 @@ def test_the_environment_counts_where_an_option_is_left_out(
         ({"sse": "AES256", "sse_kms_key_id": "key"}, "goes with sse aws:kms"),
         ({"sse": "AES256", "sse_bucket_key": "true"}, "goes with sse aws:kms"),
         ({"sse": "aws:kms", "sse_kms_key_id": "a\r\nb"}, "id, the ARN or an alias"),
+        ({"sse": "aws:kms", "sse_kms_key_id": VARIABLE}, "id, the ARN or an alias"),
+        ({"endpoint": f"https://{VARIABLE}.example"}, "must be a URL like"),
+        ({"endpoint": f"https://s3.example/{VARIABLE}"}, "must be a URL like"),
         ({"sse": "aws:kms", "sse_bucket_key": "yes"}, "true or false"),
         ({"requester_pays": "me"}, "true or false"),
         ({"checksum_algorithm": "MD5"}, "SHA256, CRC64NVME"),

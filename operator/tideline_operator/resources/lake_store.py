@@ -43,7 +43,7 @@ _ENDPOINT: Mapping[str, Any] = {
     "length_max": 512,
 }
 _ENDPOINT_WITH_PATH: Mapping[str, Any] = {
-    "pattern": r"https?://[^\s/?#]+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?",
+    "pattern": r"https?://[^\s/?#$]+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?",
     "pattern_meaning": "http:// or https:// and a host, with a port and a path if needed",
     "length_max": 512,
 }
@@ -186,7 +186,7 @@ class LakeStoreSpec:
     sse_kms_key_id: str | None = described(
         "Key of the KMS for `sse` aws:kms: its id, ARN or alias. Without it, the bucket's.",
         default=None,
-        pattern=r"[!-~]+",
+        pattern=r"[A-Za-z0-9:/_.+=,@-]+",
         pattern_meaning="the id, the ARN or an alias of a key",
         length_max=2048,
     )

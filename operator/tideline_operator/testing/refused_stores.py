@@ -31,5 +31,7 @@ MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"endpoint": "http://minio:9000/lake/.."}, "endpoint"),
     ({"sse": "AES256", "sseKmsKeyId": "key"}, "sseKmsKeyId"),
     ({"sse": "AES256", "sseBucketKey": False}, "sseBucketKey"),
+    ({"sse": "aws:kms", "sseKmsKeyId": "${env.HOME}"}, "sseKmsKeyId"),
+    ({"endpoint": "https://${env.HOME}.example"}, "endpoint"),
 )
 """Specs that are refused, with the field that is named."""

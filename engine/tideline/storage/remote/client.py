@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError
 
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?(/[\w.~/-]*)?")
+"""A host and a path. Hadoop would put variables of the environment in the place of `${env.…}`."""
 _process_with_runtime: int | None = None
 
 
@@ -122,7 +125,8 @@ def checked_endpoint(value: str, given: Mapping[str, str]) -> str:
     parts = urlsplit(value)
     if "@" in parts.netloc:
         raise ConfigError("the endpoint must not carry credentials: use the environment")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+    is_plain = _PLACE.fullmatch(parts.netloc + parts.path) is not None
+    if parts.scheme not in ("http", "https") or parts.query or parts.fragment or not is_plain:
         raise ConfigError("the endpoint must be a URL like https://host:9000", value=value)
     if parts.scheme == "http" and given.get("allow_http") != "true":
         message = "an http endpoint needs --allow-http (the storage option allow_http=true)"

@@ -8,6 +8,7 @@ same. Keys of the customer (SSE-C) are refused: each reader would need them in i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -24,6 +25,8 @@ VARIABLES: Mapping[str, str] = {
     "checksum_algorithm": "AWS_CHECKSUM_ALGORITHM",
 }
 """The options, and the variables that count without them."""
+_KEY = re.compile(r"[A-Za-z0-9:/_.+=,@-]*")
+"""Hadoop would put variables of the environment in the place of `${env.…}`."""
 _LENGTH_MAX = 2048
 _REQUESTER = "requester"
 """What the variable may say for true."""
@@ -123,7 +126,7 @@ def _checked(given: Mapping[str, str], *, whole: bool) -> dict[str, str]:
     if whole and alone is not None and sse in (None, "AES256"):
         message = f"{alone} ({VARIABLES[alone]}) goes with sse aws:kms"
         raise ConfigError(message, value=sse or "no sse")
-    if key is not None and not (key.isascii() and key.isprintable() and len(key) <= _LENGTH_MAX):
+    if key is not None and (len(key) > _LENGTH_MAX or not _KEY.fullmatch(key)):
         raise ConfigError("sse_kms_key_id is the id, the ARN or an alias of a key", value=key[:80])
     checksum = found.get("checksum_algorithm")
     if checksum is not None:
