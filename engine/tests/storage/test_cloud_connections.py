@@ -208,7 +208,7 @@ def test_what_is_no_server_of_tokens_is_not_asked(host: str) -> None:
         with pytest.raises(ConfigError, match="AZURE_AUTHORITY_HOST is not a server") as refused:
             location_at("abfss", spy.url(HERE)).open(connected("abfss", keys)).get("x")
         assert host.format(port=login.port) not in str(refused.value)
-        with pytest.raises(IdentityError, match="the server is not asked: its URL is none of HTTP"):
+        with pytest.raises(IdentityError, match="cannot be reached: its URL is none of HTTP"):
             url = f"ftp://127.0.0.1:{login.port}"
             answer_to_form(url, {}, name="the server", authorities=None, egress=None)
     assert login.connections == 0
@@ -224,8 +224,10 @@ def proxy() -> Iterator[EgressProxy]:
 def test_nothing_is_connected_to_on_this_machine(
     proxy: EgressProxy, google: GoogleKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a store nor a server of tokens, by a tenant who names one."""
+    """Neither a store nor a server of tokens, by a tenant who names one; whatever the environment
+    says of proxies."""
     monkeypatch.delenv("GOOGLE_BEARER_TOKEN")
+    monkeypatch.setenv("NO_PROXY", "*")
     words = r"127\.0\.0\.1 is a loopback address that is not connected to: the remedy"
     given: Mapping[str, SecretKeys] = {"gs": google, "abfss": AzureKeys(account_key=KEY)}
     with SpyServer(token_answer) as spy:

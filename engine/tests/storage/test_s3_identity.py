@@ -17,13 +17,11 @@ from tideline.storage.location import StoreLocation
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.identity import IdentitySource, S3Identity
-from tideline.testing.library_apart import import_from, prepare_library
+from tideline.testing.library_apart import BOTO3, import_from, prepare_library
 from tideline.testing.loopback_server import LoopbackServer
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.openid_issuer import DISCOVERY_PATH, OpenIdIssuer, role_arn, trusting
 
-# Not in this environment: botocore and the client of Kubernetes ask for other versions of dateutil.
-BOTO3 = ("boto3==1.44.8", "botocore==1.44.8", "jmespath==1.1.0", "s3transfer==0.19.3")
 OFF = {"AWS_EC2_METADATA_DISABLED": "true"}
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 

@@ -9,6 +9,7 @@ a process of its own: keys, certificates, time limits. What is no value stays be
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,13 @@ from tideline.storage.gcs.identity import GoogleKey
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import RequestLimits
-from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
+from tideline.storage.remote.connection import (
+    Audience,
+    Keyless,
+    SecretKeys,
+    Signer,
+    StoreConnection,
+)
 from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.web_identity import WebIdentity
@@ -32,6 +39,7 @@ from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 
 _CONNECT_S = 3.0
+_AMAZONS = re.compile(r"https://s3[.a-z0-9-]*\.amazonaws\.com(\.cn)?(?![.\w:@/-])")
 
 
 def _may_always() -> None:
@@ -70,14 +78,35 @@ class Access:
     def catalog_access(self) -> CatalogAccess:
         """How the catalog is opened: with nothing of this process's own."""
         egress, purpose = self.egress, self.catalog_server
+        own = CatalogAccess(
+            Author.RESOURCE, allows_local=self.allows_local, aws_signer=self._aws_signer
+        )
         if egress is None:
-            return CatalogAccess(Author.RESOURCE, allows_local=self.allows_local)
-        return CatalogAccess(
-            Author.RESOURCE,
-            allows_local=self.allows_local,
+            return own
+        return replace(
+            own,
             proxy_for=lambda _: egress.anywhere(purpose).proxy_url,
             address_of=egress.checked_address,
         )
+
+    @property
+    def _aws_signer(self) -> Signer | None:
+        """The LakeStore's credentials, where they are for Amazon's S3: the same account has its
+        Glue catalog. Never an identity of this process."""
+        connection = self.connection
+        if connection is None or connection.scheme != "s3":
+            return None
+        audience, credentials = connection.audience, connection.credentials
+        is_amazons = audience is not None and all(map(_is_amazons, audience.services))
+        if not is_amazons or isinstance(credentials, Keyless):
+            return None
+        if isinstance(credentials, S3Credentials):
+            return lambda: {
+                "access_key_id": credentials.access_key_id,
+                "secret_access_key": credentials.secret_access_key,
+                "token": credentials.session_token,
+            }
+        return credentials if callable(credentials) else None
 
     def open_store(self, place: Location) -> ObjectStore:
         """A place that a table names. Raises ConfigError for a folder of this machine: what a
@@ -143,6 +172,10 @@ class Access:
             gate.note(server, str(error) if is_unanswered else None)
             raise
         gate.note(server, None)
+
+
+def _is_amazons(service: str) -> bool:
+    return _AMAZONS.match(service) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

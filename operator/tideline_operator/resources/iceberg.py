@@ -27,6 +27,7 @@ class CatalogType(Enum):
 
     REST = "rest"
     SQL = "sql"
+    GLUE = "glue"
 
 
 class RewriteStrategy(Enum):
@@ -60,7 +61,9 @@ class CatalogCredentials:
 class CatalogConnection:
     """A catalog, and how it is reached."""
 
-    type: CatalogType = described("A REST catalog, or the tables of an SQL database.")
+    type: CatalogType = described(
+        "A REST catalog, the tables of an SQL database, or AWS's Glue Data Catalog."
+    )
     name: str = described(
         "Name of the catalog: an SQL catalog stores it with its tables, and environment variables "
         "contain it.",
@@ -70,8 +73,9 @@ class CatalogConnection:
         length_max=63,
     )
     uri: str | None = described(
-        "Address of the catalog, without credentials. An address that contains a password belongs "
-        "in the credentials.",
+        "Address of the catalog, without credentials; Glue's says its region, such as "
+        "https://glue.eu-central-1.amazonaws.com. An address that contains a password belongs in "
+        "the credentials.",
         default=None,
         length_max=1024,
     )

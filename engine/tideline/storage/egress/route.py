@@ -160,7 +160,7 @@ class EgressRoute:
     def tunnel(self, place: HostPort) -> socket.socket:
         """A connection to a place. Raises StorageUnavailableError."""
         parts = urlsplit(self.proxy_url)
-        request = f"CONNECT {place} HTTP/1.1\r\nProxy-Authorization: Basic {self._ticket()}\r\n\r\n"
+        request = f"CONNECT {place} HTTP/1.1\r\nProxy-Authorization: Basic {self.ticket()}\r\n\r\n"
         made = None
         try:
             made = socket.create_connection((parts.hostname or "", parts.port or 0), _ASKING_S)
@@ -183,14 +183,16 @@ class EgressRoute:
         )
         with suppress(OSError, http.client.HTTPException, ValueError):
             connection.request(
-                "GET", path, headers={"Proxy-Authorization": f"Basic {self._ticket()}"}
+                "GET", path, headers={"Proxy-Authorization": f"Basic {self.ticket()}"}
             )
             with connection.getresponse() as answer:
                 found: dict[str, Any] = json.loads(answer.read(64 * 1024))
                 return found
         return {}
 
-    def _ticket(self) -> str:
+    def ticket(self) -> str:
+        """What identifies the namespace to the proxy, as a field `Proxy-Authorization` has it after
+        `Basic`; a secret."""
         parts = urlsplit(self.proxy_url)
         return b64encode(f"{parts.username}:{parts.password}".encode()).decode()
 
