@@ -26,6 +26,7 @@ from tideline.hudi.timeline.lsm_writer import (
     sweep_history,
 )
 from tideline.storage.memory.store import MemoryStore
+from tideline.storage.object_store import Changed
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.stepping_store import Step, SteppingStore
 
@@ -207,6 +208,20 @@ def test_dying_before_any_write_hides_and_doubles_nothing() -> None:
         # A process that died after the merge appends to it what is in there already.
         assert {range_and_level(file)[2] for file in history.files()} in ({1}, {0, 1})
     assert died > 10
+
+
+class LostReplies(MemoryStore):
+    def put_if_match(self, path: str, body: bytes, *, version: str) -> Changed:
+        super().put_if_match(path, body, version=version)
+        return Changed()
+
+
+def test_a_lost_reply_is_no_other_writer(store: MemoryStore, history: LsmHistory) -> None:
+    append(history, 1)
+    held = HeldHistory(LostReplies(store.uri.removeprefix("memory://")), DEFAULT_FOLDER)
+    append(held, 2)
+    append(held, 3)
+    assert archived(history) == [instant(n) for n in (1, 2, 3)]
 
 
 def archived_meanwhile(store: MemoryStore, write: int, numbers: range) -> bool:

@@ -256,9 +256,14 @@ class HeldHistory(LsmHistory):
             if self._version is None
             else self.store.put_if_match(path, body, version=self._version)
         )
-        if not isinstance(done, Written):
-            raise overtaken(self, path)
-        self._version, self._newest, self.has_moved = done.version, manifest, True
+        version = done.version if isinstance(done, Written) else None
+        if version is None:
+            # The reply may have been lost.
+            found = self.store.get_versioned(path)
+            if found.body != body or super().manifest(manifest.number) != manifest:
+                raise overtaken(self, path)
+            version = found.version
+        self._version, self._newest, self.has_moved = version, manifest, True
 
     def _version_text(self) -> bytes:
         found = self.store.get_versioned(self._version_path)
@@ -267,7 +272,7 @@ class HeldHistory(LsmHistory):
 
 
 def overtaken(history: LsmHistory, path: str) -> ConflictError:
-    """What a writer raises that may not be the only one, or whose replies were lost."""
+    """What a writer raises that is not the only one."""
     message = "the archived timeline has changed: another process archives too; archive again"
     return ConflictError(message, table=history.store.uri, path=path)
 
