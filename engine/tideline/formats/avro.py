@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -125,6 +127,24 @@ def decode_records(
     return found
 
 
+def decode_foreign_records(
+    schema_json: str, datums: Sequence[bytes], *, path: object = None
+) -> list[dict[str, Any]]:
+    """Records of several writers; each must end where its bytes do.
+
+    One call reads them all. Behind each stands a number that no writer can guess: a record that is
+    longer or shorter than its bytes shows another one. Raises as `decode_records` does.
+    """
+    sealed_json, name = _with_seal(schema_json)
+    # All bits of the number are kept by a double.
+    seal = float(secrets.randbits(53))
+    sealed = [datum + struct.pack("<d", seal) for datum in datums]
+    found = decode_records(sealed_json, sealed, path=path)
+    if any(record.pop(name) != seal for record in found):
+        raise CorruptTableError(_MISFIT, path=path)
+    return found
+
+
 def decode_blocks(
     schema: Mapping[str, Any],
     blocks: Sequence[tuple[int, bytes]],
@@ -226,6 +246,19 @@ class _Physical:
                 {"name": item["name"], "type": self.of(item["type"])} for item in kept["fields"]
             ]
         return kept
+
+
+@lru_cache(maxsize=64)
+def _with_seal(schema_json: str) -> tuple[str, str]:
+    """The schema of such records with a number behind each, and the name of its field."""
+    schema = _checked(schema_json)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise CorruptTableError("not the Avro schema of a record", value=schema_json)
+    name = "seal"
+    while any(field["name"] == name for field in schema["fields"]):
+        name += "_"
+    fields = [*schema["fields"], {"name": name, "type": "double"}]
+    return json.dumps({**schema, "fields": fields}), name
 
 
 @lru_cache(maxsize=64)

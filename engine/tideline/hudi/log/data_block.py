@@ -20,7 +20,12 @@ from pyarrow import types
 
 from tideline.bounded.parsing import faults_named
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
-from tideline.formats.avro import decode_record, decode_records, encode_records, physical_schema
+from tideline.formats.avro import (
+    decode_foreign_records,
+    decode_records,
+    encode_records,
+    physical_schema,
+)
 from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
@@ -109,10 +114,8 @@ def decode_avro_rows(
     wanted = _arrow_schema(schema_json)
     physical_json = physical_schema(schema_json)
     physical = _arrow_schema(physical_json)
-    if are_strangers:
-        records = [decode_record(physical_json, datum, path=path) for datum in datums]
-    else:
-        records = decode_records(physical_json, datums, path=path)
+    decode = decode_foreign_records if are_strangers else decode_records
+    records = decode(physical_json, datums, path=path)
     names = wanted.names if columns is None else _chosen(wanted.names, columns)
     try:
         rows = pa.array(records, pa.struct([physical.field(name) for name in names]))

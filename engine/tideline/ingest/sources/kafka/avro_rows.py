@@ -19,6 +19,7 @@ from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedCol
 from tideline.ingest.sources.kafka.schema_id import by_schema
 from tideline.ingest.sources.kafka.schema_registry import avro_schema
 
+_AT_ONCE = 10_000
 ReadRows = Callable[[Sequence[bytes], str], pa.Table]
 """Rows of Avro records by their schema, one for each. Raises NoRowError."""
 
@@ -68,8 +69,13 @@ def read_by_schema(
 
 def avro_rows(datums: Sequence[bytes], schema: str) -> pa.Table:
     """A row for each record. Raises NoRowError."""
+    schema = with_precision(schema)
     try:
-        return decode_avro_rows(datums, with_precision(schema), are_strangers=True)
+        # More records at once would be looked at by the garbage collector again and again.
+        return pa.concat_tables(
+            decode_avro_rows(datums[first : first + _AT_ONCE], schema, are_strangers=True)
+            for first in range(0, max(len(datums), 1), _AT_ONCE)
+        )
     except (CorruptTableError, UnsupportedTableError) as error:
         raise NoRowError(f"the value cannot be read by its schema: {error}") from error
 
