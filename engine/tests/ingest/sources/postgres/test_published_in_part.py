@@ -215,6 +215,30 @@ def test_a_schema_that_is_published_as_well_gives_all_rows(
 
 
 @pytest.mark.slow
+def test_a_table_that_was_in_another_schema_is_copied_again(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute(CREATE, ROWS, "create publication mine for tables in schema public")
+    found = feed(tmp_path, postgres)
+    shown = "select id, open, v, n from orders order by id"
+    require_equal(found, postgres, shown)
+    stored = position(found).origin
+    assert Origin.from_stored(stored.stored()).placed == stored.placed > 0
+    # Nothing else looks like it, nor does a position of before that was noted.
+    postgres.execute("alter table orders add extra int", "vacuum full pg_depend", "analyze orders")
+    postgres.execute("update orders set v = 'here' where id = 3")
+    require_equal(found, postgres, shown)
+    moved = "alter table orders set schema other", "alter table other.orders set schema public"
+    postgres.execute("create schema other", moved[0])
+    assert lost_of(found).what == "table orders has become other.orders"
+    postgres.execute("update other.orders set v = 'away' where id = 1", moved[1])
+    assert replace(stored, placed=0).agrees_with(found.look().origin)
+    assert "was in another schema meanwhile" in lost_of(found).what
+    found.again()
+    require_equal(found, postgres, shown)
+
+
+@pytest.mark.slow
 def test_what_was_written_under_another_condition_is_in_no_copy(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:

@@ -440,6 +440,8 @@ def _difference(table: str, known: Origin, found: Origin) -> str:
         )
     if known.entry != found.entry:
         return f"table {table} was taken out of the publication"
+    if known.agrees_with(replace(found, placed=known.placed)):
+        return f"table {table} was in another schema meanwhile, which may not be published"
     return "the publication was altered, and may have left changes out meanwhile"
 
 

@@ -31,7 +31,8 @@ class Origin:
     table that was created again has another number. So has its entry in a publication, if it was
     taken out meanwhile: 0 without one. A publication that was altered has another version, 0 where
     none was noted. What was read of the one says nothing of the other. One that `is_narrowed` has
-    some rows or columns of the table.
+    some rows or columns of the table. `placed` is when a table that is published by its schema came
+    into that, 0 where it is not noted.
     """
 
     system: str
@@ -40,6 +41,7 @@ class Origin:
     entry: int = 0
     version: int = 0
     is_narrowed: bool = field(default=False, compare=False)
+    placed: int = field(default=0, compare=False)
 
     @property
     def table_alone(self) -> Origin:
@@ -48,18 +50,20 @@ class Origin:
 
     def agrees_with(self, found: Origin) -> bool:
         """Whether what was read of this is what is `found` now."""
-        return self == (found if self.version else replace(found, version=0))
+        stayed = self.placed == found.placed or 0 in (self.placed, found.placed)
+        return stayed and self == (found if self.version else replace(found, version=0))
 
     def stored(self) -> list[Any]:
         stored = [self.system, self.timeline, self.table, self.entry, self.version]
-        return [*stored, 1] if self.is_narrowed else stored
+        more = [int(self.is_narrowed), self.placed] if self.placed else [1]
+        return [*stored, *more] if self.is_narrowed or self.placed else stored
 
     @classmethod
     def from_stored(cls, content: Any) -> Origin:
         system, *numbers = content
         timeline, table, entry, *more = map(int, numbers)
-        version, is_narrowed = (*more, 0, 0)[:2]
-        return cls(str(system), timeline, table, entry, version, bool(is_narrowed))
+        version, is_narrowed, placed = (*more, 0, 0, 0)[:3]
+        return cls(str(system), timeline, table, entry, version, bool(is_narrowed), placed)
 
 
 class Phase(Enum):

@@ -23,13 +23,15 @@ from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server
 class Entry(NamedTuple):
     """That of a table, 0 where there is none, and the version of the publication. Only rows that
     meet the condition `rows` are given, and only `columns` of these numbers: all where they are
-    empty, but those that are generated."""
+    empty, but those that are generated. One of a schema is of a table that was `placed` there then.
+    """
 
     number: int
     version: int
     rows: str = ""
     columns: frozenset[int] = frozenset()
     has_generated: bool = False
+    placed: int = 0
 
     @property
     def is_narrowed(self) -> bool:
@@ -119,12 +121,17 @@ def _own_entry(connection: Connection, publication: int, oid: int, entry: Entry)
     of_schema = None
     if has_more and (own is None or own[1] is not None):
         of_schema = connection.execute(
-            "select n.oid from pg_publication_namespace n join pg_class c"
-            " on c.relnamespace = n.pnnspid where n.pnpubid = %s and c.oid = %s",
+            "select n.oid, coalesce(d.xmin::text::bigint, 0)"
+            " from pg_publication_namespace n join pg_class c on c.relnamespace = n.pnnspid"
+            # Written again by `set schema`, there and back, and by nothing else.
+            " left join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid"
+            " and d.objsubid = 0 and d.refclassid = 'pg_namespace'::regclass"
+            " where n.pnpubid = %s and c.oid = %s",
             (publication, oid),
         ).fetchone()
     if of_schema is not None:
-        return entry._replace(number=int(of_schema[0]))
+        number, placed = map(int, of_schema)
+        return entry._replace(number=number, placed=placed)
     if own is None:
         return NO_ENTRY
     number, rows, columns = own

@@ -151,7 +151,8 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     }
     key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
     entry = entry_in_publication(source, connection, oid, has_partitions=has_partitions)
-    origin = Origin(system, int(timeline, 16), oid, entry.number, entry.version, entry.is_narrowed)
+    published = entry.number, entry.version, entry.is_narrowed, entry.placed
+    origin = Origin(system, int(timeline, 16), oid, *published)
     is_full = identity in ("f", b"f")
     given = tuple(by_number[number] for number, *_, how in columns if entry.has_column(number, how))
     require_key(source, entry, [column.name for column in key if column not in given])
