@@ -19,6 +19,7 @@ pytest_plugins = [
     "tideline.testing.fault_report",
     "tideline.testing.minio_fixtures",
     "tideline.testing.cloud_fixtures",
+    "tideline.testing.s3_peers",
     "tideline.testing.kafka_broker",
     "tideline.testing.postgres_server",
     "tideline.testing.hudi_peer",
@@ -31,7 +32,9 @@ pytest_plugins = [
     "tideline_operator.testing.api_server_fixtures",
 ]
 pytest.register_assert_rewrite(
-    "tideline.testing.store_contract", "tideline.testing.remote_contract"
+    "tideline.testing.store_contract",
+    "tideline.testing.remote_contract",
+    "tideline.testing.s3_peer_contract",
 )
 
 # No test takes the role of the machine that it runs on.

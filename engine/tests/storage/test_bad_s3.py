@@ -11,6 +11,7 @@ from tideline.storage.remote.client import RequestLimits
 from tideline.storage.s3.client import S3Endpoint
 from tideline.storage.s3.store import S3Store
 from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
+from tideline.testing.ruled_s3_server import RuledS3Server, S3Rules
 
 IMPATIENT = RequestLimits(
     connect_timeout_s=0.5,
@@ -75,6 +76,11 @@ def test_a_refused_connection_is_named(any_credentials: None) -> None:  # noqa: 
 
 def test_an_unknown_host_is_named(any_credentials: None) -> None:  # noqa: ARG001
     every_request_fails(store_at("http://no-such-host.invalid"), "host name not found")
+
+
+def test_an_unknown_key_is_no_missing_object(any_credentials: None) -> None:  # noqa: ARG001
+    with RuledS3Server("bucket", rules=S3Rules(answer=(404, "XAdminUserNotFound"))) as server:
+        every_request_fails(store_at(server.endpoint), "access key is not known there")
 
 
 @pytest.mark.parametrize(("fault", "status"), BUSY)

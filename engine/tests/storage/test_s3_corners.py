@@ -9,17 +9,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.storage.copying import copy_object
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore, Written
-from tideline.storage.probe.run import probe_conditional_writes
+from tideline.storage.probe.race import QUICK
+from tideline.storage.probe.report import ProbeOutcome, StorePromise
+from tideline.storage.probe.run import check_store, probe_conditional_writes
 from tideline.storage.s3.request_headers import VARIABLES, RequestHeaders
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.minio_users import MinioUsers, Right
 from tideline.testing.ruled_s3_server import RuledS3Server, S3Rules
+from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.spy_server import make_certificate
 
 KMS = {"sse": "aws:kms", "sse_kms_key_id": "arn:aws:kms:eu-1:1:key/lake", "sse_bucket_key": "true"}
@@ -92,6 +96,38 @@ def test_a_bucket_gets_what_it_demands(
         with pytest.raises(StorageUnavailableError, match="403 AccessDenied"):
             opened(server, {}).put("x", b"1")
     assert not server.uploads_under_way()
+
+
+def test_a_name_that_the_store_would_change_is_refused(server: RuledS3Server) -> None:
+    write_all(opened(server, {}, "back\\slash"))
+    server.rules = S3Rules(takes_backslashes_for_slashes=True)
+    table = SmallTable.create(StoreLocation.of("s3://lake/table", server.storage_options()))
+    table.write("insert", batch(range(4), 1))
+    before = {*server.buckets["lake"].objects}
+    lost = batch(range(4, 6), 1).set_column(1, "part", pa.array(["a\\b", "p0"]))
+    message = r"takes a backslash for a slash.*-s3\.allowBackslashInKey.*a\\b"
+    with pytest.raises(InvalidDataError, match=message):
+        table.write("insert", lost)
+    table.lake().repair()
+    assert [key for key in server.buckets["lake"].objects if "a/b" in key] == []
+    assert {key for key in server.buckets["lake"].objects if key.endswith("parquet")} == {
+        key for key in before if key.endswith("parquet")
+    }
+    assert [key for key, _ in table.values()] == ["k000", "k001", "k002", "k003"]
+    store = table.store()
+    for write in (
+        lambda: store.put_if_absent("a\\b", b"", token="T"),
+        lambda: store.put_if_match("a\\b", b"", version="v"),
+        lambda: store.open_writer("a\\b").__enter__(),
+        lambda: copy_object(store, "hoodie.properties", store, "a\\b", size_bytes=1),
+    ):
+        with pytest.raises(InvalidDataError, match="takes a backslash for a slash"):
+            write()
+    assert store.head("a\\b") is None
+    report = check_store((store,), effort=QUICK, promises=(StorePromise.NAMES,))
+    assert report.outcome is ProbeOutcome.PASSED
+    (note,) = report.notes
+    assert note.startswith("values of partitions with such names are refused: the store at http")
 
 
 @pytest.mark.minio

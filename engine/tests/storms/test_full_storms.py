@@ -28,6 +28,7 @@ from tideline.testing.full_storm import (
 )
 from tideline.testing.kill_storm import AT_A_SERVER, KillStorm
 from tideline.testing.minio_server import MinioServer
+from tideline.testing.s3_peers import PEERS, PlaceAtPeer
 from tideline.testing.storm_states import read_lines
 from tideline.testing.storm_writer import Event
 
@@ -50,6 +51,7 @@ STORES = [
     pytest.param("s3_location", marks=pytest.mark.minio, id="minio"),
     pytest.param("azure_location", marks=pytest.mark.azurite, id="azurite"),
     pytest.param("gcs_location", id="gcs"),
+    *PEERS,
 ]
 AT_STORES = ("publisher", "reader")
 """Beside writers, a mover and a keeper: a proof of an erasure takes longer than a life there."""
@@ -171,9 +173,9 @@ def test_a_storm_with_everybody_on_s3(
 @pytest.mark.storm
 @pytest.mark.parametrize("store", STORES)
 def test_a_storm_at_a_store_with_faults(
-    store: str, request: pytest.FixtureRequest, tmp_path: Path
+    store: str, place_at_peer: PlaceAtPeer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    place: StoreLocation = request.getfixturevalue(store)
+    place = place_at_peer(store) if store in PEERS else request.getfixturevalue(store)
     storms = []
     with FaultyStoreProxy.before(place) as proxy:
         for number, kind in enumerate(KINDS[::3]):

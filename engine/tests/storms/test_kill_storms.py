@@ -16,7 +16,7 @@ import pytest
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
 from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
-from tideline.testing.kill_storm import KillStorm
+from tideline.testing.kill_storm import AT_A_SERVER, KillStorm
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.small_table import SmallTable
 from tideline.testing.storm_writer import Event
@@ -33,12 +33,6 @@ FAULTS = {
     ProxyFault.DROP_REQUEST: 0.01,
     ProxyFault.APPLY_AND_DROP_REPLY: 0.02,
     ProxyFault.APPLY_AND_ANSWER_500: 0.01,
-}
-S3_OPTIONS = {
-    "hoodie.client.heartbeat.interval_in_ms": "2000",
-    "hoodie.client.heartbeat.tolerable.misses": "4",
-    "hoodie.write.lock.storage.validity.timeout.secs": "10",
-    "hoodie.write.lock.storage.renew.interval.secs": "1",
 }
 
 
@@ -102,7 +96,7 @@ def test_a_storm_of_kills_on_s3_that_loses_replies(
         table = SmallTable.create(direct, table_type=table_type)
         location = StoreLocation.of(uri, through_proxy)
         folder = tmp_path / f"storm-{number}"
-        storms.append(KillStorm(location, table, folder, S3_OPTIONS, seed=number, life_s_max=25.0))
+        storms.append(KillStorm(location, table, folder, AT_A_SERVER, seed=number, life_s_max=25.0))
     proxy.inject_randomly(FAULTS, seed=11)
     events = weather(storms, kills=KILLS, acknowledged=ACKNOWLEDGED_ON_S3)
     assert events[Event.FOUND], "no commit was in doubt"

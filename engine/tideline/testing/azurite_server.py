@@ -13,7 +13,6 @@ import base64
 import hashlib
 import hmac
 import http.client
-import os
 import secrets
 import shutil
 import signal
@@ -69,17 +68,13 @@ class AzuriteServer:
         self._port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-azurite-")
         log = Path(self._folder.name) / "log"
-        self._process = ServerProcess("Azurite", self._command, log, self._answers)
+        accounts = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.account_key}"}
+        self._process = ServerProcess("Azurite", self._command, log, self._answers, accounts)
 
     def __enter__(self) -> Self:
         if not program_path().exists():
             raise FileNotFoundError(program_path())
-        # The key is in its environment alone.
-        os.environ["AZURITE_ACCOUNTS"] = f"{ACCOUNT}:{self.account_key}"
-        try:
-            self._process.start()
-        finally:
-            del os.environ["AZURITE_ACCOUNTS"]
+        self._process.start()
         return self
 
     def __exit__(

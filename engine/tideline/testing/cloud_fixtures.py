@@ -1,5 +1,4 @@
-"""pytest fixtures that give tests a place on Google's and on Azure's storage, emulated, and on a
-store that is not safe."""
+"""pytest fixtures that give tests a place on Google's and on Azure's storage, emulated."""
 
 from __future__ import annotations
 
@@ -7,17 +6,12 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from typing import NoReturn
 
 import pytest
 
 from tideline.storage.location import StoreLocation
 from tideline.testing.azurite_server import BUILD, AzuriteServer, build, program_path
 from tideline.testing.gcs_server import GcsServer
-from tideline.testing.moto_server import MotoServer
-from tideline.testing.moto_server import prepare as prepare_moto
-from tideline.testing.peer_environment import PeerUnavailableError
-from tideline.testing.s3_server import BUCKET, S3Server
 
 CONTAINER = "lake"
 _TOKEN = "some-bearer-token-of-google"
@@ -61,26 +55,3 @@ def azure_location(azurite_server: AzuriteServer, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(name, value)
     uri = f"{azurite_server.uri(CONTAINER)}/{secrets.token_hex(8)}/table"
     return StoreLocation.of(uri, azurite_server.storage_options())
-
-
-@pytest.fixture
-def moto_location(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreLocation]:
-    """A place on a store that ignores the conditions of writes; installed when first asked for."""
-    try:
-        python = prepare_moto()
-    except PeerUnavailableError as failure:
-        _skipped(f"moto cannot be installed: {failure}")
-    with MotoServer(python) as server:
-        yield _place_at(server, monkeypatch)
-
-
-def _place_at(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StoreLocation:
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    uri = f"s3://{BUCKET}/{secrets.token_hex(8)}/table"
-    return StoreLocation.of(uri, server.storage_options())
-
-
-def _skipped(reason: str) -> NoReturn:
-    """Skip a test; under CI it fails."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)

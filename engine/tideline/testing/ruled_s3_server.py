@@ -36,7 +36,8 @@ class S3Rules:
     - `requester_pays`: every request says so. `keeps_versions`: deletes and replacements leave what
       was there. `keeps`: whether the delete of a key is denied.
     - `is_directory`: lists are in no order, have prefixes that end in a slash, and start at the
-      beginning.
+      beginning. `takes_backslashes_for_slashes`: in names, as SeaweedFS does unless told otherwise.
+      `answer`: status and code for all requests.
     """
 
     demanded: Mapping[str, str | None] = field(default_factory=dict)
@@ -47,6 +48,8 @@ class S3Rules:
     keeps_versions: bool = False
     keeps: Callable[[str], bool] = lambda _: False
     is_directory: bool = False
+    takes_backslashes_for_slashes: bool = False
+    answer: tuple[int, str] | None = None
 
 
 class _Handler(ObjectHandler):
@@ -57,10 +60,15 @@ class _Handler(ObjectHandler):
         if not f"{path}/".startswith(f"{below}/"):
             return "", ""
         bucket = self.served.rules.bucket_of_host
-        return super().place((f"/{bucket}" if bucket else "") + (path[len(below) :] or "/"))
+        rest = path[len(below) :] or "/"
+        if self.served.rules.takes_backslashes_for_slashes:
+            rest = rest.replace("\\", "/")
+        return super().place((f"/{bucket}" if bucket else "") + rest)
 
     def refusal(self, key: str, query: Mapping[str, str]) -> tuple[int, str] | None:
         rules = self.served.rules
+        if rules.answer is not None:
+            return rules.answer
         token = self.headers.get("x-amz-security-token", "")
         with self.served.lock:
             self.served.tokens_shown.append(token)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,19 +15,26 @@ _POLL_S = 0.05
 
 @dataclass
 class ServerProcess:
-    """One process, whose output goes to `log`. It has started once it `answers`."""
+    """One process, whose output goes to `log`. It has started once it `answers`. Secrets are among
+    the `variables` of its environment, which are added to this process's."""
 
     name: str
     command: Callable[[], Sequence[str]]
     log: Path
     answers: Callable[[], bool]
+    variables: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
         """A child of this process: what ends a group of processes ends it as well."""
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                self.command(), cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                self.command(),
+                cwd="/",
+                env={**os.environ, **self.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
         deadline_s = time.monotonic() + _START_S
         while not self.answers():

@@ -15,9 +15,8 @@ from tideline.ingest.sources.postgres.shared_slot import DeclaredSlot, SlotLook
 from tideline.ingest.sources.postgres.wire.look import advance_slot_by, look_at_slot_by
 from tideline.ingest.sources.source import Connect, Reach
 from tideline.storage.object_store import ObjectStore
-from tideline.storage.probe.race import QUICK
 from tideline.storage.probe.report import StoreReport
-from tideline.storage.probe.run import QUICK_PROMISES, check_store
+from tideline.storage.probe.run import check_quickly
 from tideline_operator.decide.observed import Observed
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.observation import Observer
@@ -99,9 +98,7 @@ class TableReading:
         place: Location,
     ) -> StoreReport:
         """See `Reader.check_store`."""
-        store, promises = access.open_store(place), QUICK_PROMISES
-        owner = table.name.replace("/", ".")
-        return check_store((store,), effort=QUICK, promises=promises, owner=owner)
+        return check_quickly(access.open_store(place), table.name.replace("/", "."))
 
     def may_write(
         self,

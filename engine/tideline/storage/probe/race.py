@@ -30,6 +30,8 @@ class Effort:
 
 
 QUICK = Effort(racers=4, keys=2, rounds=1, increments=1, page_objects=0, counting_s=1.0)
+QUICK_AT_A_SERVER = Effort(8, keys=2, rounds=2, increments=1, page_objects=0, counting_s=1.0)
+"""Finds servers that write without a lock, as VersityGW 1.7, where `QUICK` finds each second."""
 THOROUGH = Effort(racers=8, keys=4, rounds=6, increments=4, page_objects=1005, counting_s=20.0)
 
 
@@ -45,6 +47,8 @@ class Arena:
     effort: Effort
     paths: set[str] = field(default_factory=set)
     """Every path that was handed out, to be removed regardless of what a listing shows."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be said, in the order in which it was seen."""
 
     @property
     def store(self) -> ObjectStore:

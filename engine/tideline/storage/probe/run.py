@@ -35,7 +35,7 @@ from tideline.storage.probe.conditions import (
     replaces_what_matches,
 )
 from tideline.storage.probe.left_behind import check_folder, remove_left_behind, remove_own
-from tideline.storage.probe.race import QUICK, THOROUGH, Arena, Effort
+from tideline.storage.probe.race import QUICK, QUICK_AT_A_SERVER, THOROUGH, Arena, Effort
 from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
 from tideline.storage.probe.visibility import (
     keeps_names,
@@ -72,7 +72,7 @@ QUICK_PROMISES = (
     StorePromise.REPLACE_RACE,
     StorePromise.LIST_AFTER_DELETE,
 )
-"""What is asked before a table is made: about twenty-five small requests, most of them at once."""
+"""What is asked before a table is made: about a hundred small requests, most of them at once."""
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 """Errors of a local folder that are the same at the next try."""
@@ -85,7 +85,7 @@ def probe_conditional_writes(store: ObjectStore) -> None:
     cannot be reached.
     """
     try:
-        report = check_store((store,), effort=QUICK, promises=QUICK_PROMISES)
+        report = check_quickly(store)
     except StorageUnavailableError as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in _NOT_OURS:
@@ -99,6 +99,12 @@ def probe_conditional_writes(store: ObjectStore) -> None:
             f"(tideline check-store {store.uri} says more)",
             path=store.uri,
         )
+
+
+def check_quickly(store: ObjectStore, owner: str = "") -> StoreReport:
+    """What is checked before a table is made; see `check_store`."""
+    effort = QUICK_AT_A_SERVER if hasattr(store, "endpoint_url") else QUICK
+    return check_store((store,), effort=effort, promises=QUICK_PROMISES, owner=owner)
 
 
 def check_store(
@@ -124,7 +130,7 @@ def check_store(
     try:
         remove_left_behind(arena, owner)
         results = tuple(_ask(arena, promise) for promise in promises)
-        report = StoreReport(results, notes_on_versions(arena.store))
+        report = StoreReport(results, (*arena.notes, *notes_on_versions(arena.store)))
     except BaseException:
         with suppress(TidelineError):
             _clean_up(arena, makes_root)

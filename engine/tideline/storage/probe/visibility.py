@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tideline.errors import ObjectNotFoundError
+from tideline.errors import InvalidDataError, ObjectNotFoundError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.probe.race import Arena
 
@@ -17,7 +17,14 @@ _NAMES = (
     "with space and+plus/part",
     "ünïcödé/日本語",
     "hash#what?a=1&b",
+    "Case/part",
+    "case/part",
+    "caf\u00e9",
+    "cafe\u0301",
+    "back\\slash/part",
+    "dot./part",
 )
+"""Two are spelled in two ways. A store may refuse some; it may not change any."""
 _UPLOAD_PIECES = 10
 _PIECE_BYTES = 1024 * 1024
 
@@ -96,14 +103,19 @@ def lists_every_page(arena: Arena) -> str | None:
 
 
 def keeps_names(arena: Arena) -> str | None:
+    paths = {name: arena.path(f"names/{name}") for name in _NAMES}
     for name in _NAMES:
-        path = arena.path(f"names/{name}")
-        arena.store.put(path, name.encode())
+        try:
+            arena.store.put(paths[name], name.encode())
+        except InvalidDataError as refusal:
+            arena.paths.discard(paths.pop(name))
+            _note(arena, f"values of partitions with such names are refused: {refusal.message}")
+    for name, path in paths.items():
         if arena.store.get(path) != name.encode():
             return f"mixes up the name {name!r}"
     listed = {found.path for found in arena.store.list(f"{arena.folder}/names")}
-    for name in _NAMES:
-        if arena.path(f"names/{name}") not in listed:
+    for name, path in paths.items():
+        if path not in listed:
             return f"lists the name {name!r} in another form"
     return None
 
@@ -118,6 +130,11 @@ def uploads_in_parts(arena: Arena) -> str | None:
     if any(hashlib.sha256(store.get(path)).digest() != expected for store in arena.stores):
         return "does not put the parts of an upload together again"
     return None
+
+
+def _note(arena: Arena, text: str) -> None:
+    if text not in arena.notes:
+        arena.notes.append(text)
 
 
 def _listed(store: ObjectStore, arena: Arena, name: str) -> frozenset[str]:

@@ -123,8 +123,20 @@ class RequestFailure:
 
     @property
     def is_missing(self) -> bool:
-        """The object does not exist; a missing bucket is something else."""
-        return self.status == 404 and not self.is_missing_bucket
+        """The object does not exist; a missing bucket is something else, and so is an unknown key,
+        which some servers answer with 404."""
+        return self.status == 404 and not self.is_refusal
+
+    @property
+    def is_refusal(self) -> bool:
+        """The bucket is missing, or the credentials do not admit."""
+        return self.is_missing_bucket or self.is_denied
+
+    @property
+    def is_denied(self) -> bool:
+        """Not with these credentials."""
+        denies = self.code in self.words.refused_keys or self.has_ended_keys
+        return denies or self.status in _DENIED
 
     @property
     def is_missing_bucket(self) -> bool:
@@ -182,8 +194,7 @@ class RequestFailure:
         if self.key is not None and self.status in _DENIED:
             message = f"Cannot {action} at {endpoint}: {_KEPT} ({self.status} {self.code})"
             return ObjectKeptError(message, path=uri)
-        is_denied = self.status in _DENIED or self.has_ended_keys
-        kind = AccessDeniedError if is_denied else StorageUnavailableError
+        kind = AccessDeniedError if self.is_denied else StorageUnavailableError
         reason = self._reason(denied_advice)
         return kind(f"Cannot {action} at {endpoint}: {reason}", path=uri)
 
@@ -193,7 +204,7 @@ class RequestFailure:
         if self.status is None:
             return self.transport
         answer = f"{self.status} {self.code}" if self.code else str(self.status)
-        if self.status in _DENIED or self.has_ended_keys:
+        if self.is_denied:
             advice = denied_advice or "check the credentials and their permissions"
             why = self.words.refused_keys.get(self.code or "", advice)
             return f"access denied, {why} ({answer})"

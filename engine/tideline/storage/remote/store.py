@@ -39,11 +39,7 @@ from tideline.storage.object_store import (
     checked_path,
     checked_prefix,
 )
-from tideline.storage.remote.client import (
-    Endpoint,
-    RequestLimits,
-    refuse_after_fork,
-)
+from tideline.storage.remote.client import Endpoint, RequestLimits, refuse_after_fork
 from tideline.storage.remote.connection import OpenClient, StoreConnection
 from tideline.storage.remote.failure import RequestFailure, StoreWords
 from tideline.storage.remote.streams import RangeReader, Upload
@@ -159,7 +155,7 @@ class RemoteStore(ABC):
     def put(self, path: str, body: bytes) -> Written:
         with self._requesting("write", path, writes=True):
             client = self._client(data=len(body) > _LARGE_BODY_BYTES)
-            return Written(self._version(obstore.put(client, self._key(path), body)))
+            return Written(self._version(obstore.put(client, self._new_key(path), body)))
 
     def put_if_absent(
         self, path: str, body: bytes, *, token: str | None = None
@@ -182,9 +178,10 @@ class RemoteStore(ABC):
         client = self._client(data=len(body) > _LARGE_BODY_BYTES)
         with self._requesting("replace", path, writes=True):
             try:
-                result = obstore.put(client, self._key(path), body, mode=self._if_version(version))
+                mode = self._if_version(version)
+                result = obstore.put(client, self._new_key(path), body, mode=mode)
             except (PreconditionError, FileNotFoundError) as error:
-                if self._failed(error).is_missing_bucket:
+                if self._failed(error).is_refusal:
                     raise
                 return Changed()
             return Written(self._version(result))
@@ -242,7 +239,7 @@ class RemoteStore(ABC):
         if len(places) > 1 or not self.copies:
             return False
         with self._requesting("copy", path):
-            obstore.copy(self._client(data=True), self._key(path), target._key(target_path))
+            obstore.copy(self._client(data=True), self._key(path), target._new_key(target_path))
         return True
 
     def elsewhere(self, bucket: str, prefix: str = "") -> Self:
@@ -276,7 +273,7 @@ class RemoteStore(ABC):
         client = self._client(data=len(body) > _LARGE_BODY_BYTES)
         try:
             result = obstore.put(
-                client, self._key(path), body, mode="create", attributes=attributes
+                client, self._new_key(path), body, mode="create", attributes=attributes
             )
             self._note(None)
             return Written(self._version(result))
@@ -383,7 +380,7 @@ class RemoteStore(ABC):
         try:
             obstore.delete(client, keys)
         except FileNotFoundError as error:
-            if self._failed(error).is_missing_bucket:
+            if self._failed(error).is_refusal:
                 raise
             self._check_bucket(self._relative(keys[0]))
             if len(keys) > 1:
@@ -463,6 +460,9 @@ class RemoteStore(ABC):
 
     def _key(self, path: str) -> str:
         return self._joined(checked_path(path))
+
+    def _new_key(self, path: str) -> str:
+        return self._key(path)
 
     def _joined(self, path: str) -> str:
         return "/".join(part for part in (self._prefix, path) if part)

@@ -20,7 +20,7 @@ class Requests(Protocol):
 
     def _client(self, *, data: bool) -> Any: ...
 
-    def _key(self, path: str) -> str: ...
+    def _new_key(self, path: str) -> str: ...
 
     def _range(self, client: Any, path: str, offset: int, length: int) -> bytes: ...
 
@@ -88,7 +88,7 @@ class Upload(io.RawIOBase):
         with store._requesting("write", self._path, requests=0):
             client = store._client(data=True)
             self._writer = obstore.open_writer(
-                client, store._key(self._path), buffer_size=PART_BYTES
+                client, store._new_key(self._path), buffer_size=PART_BYTES
             )
         return cast(BinaryIO, self)
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import obstore
+
+from tideline.errors import InvalidDataError
+from tideline.storage.probe.backslash import lists_backslashes
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.failure import StoreWords
@@ -32,6 +36,8 @@ S3_WORDS = StoreWords(
     },
     refused_keys={
         "InvalidAccessKeyId": "the access key is not known there",
+        # VersityGW says so with 404.
+        "XAdminUserNotFound": "the access key is not known there",
         "SignatureDoesNotMatch": "the secret key is not that of the access key",
         "ExpiredToken": "the session token has expired",
         "TokenRefreshRequired": "the session token has expired",
@@ -50,6 +56,8 @@ class S3Store(RemoteStore):
 
     keeps_versions = False
     """Whether an answer has shown that the bucket keeps what is deleted or replaced."""
+    _keeps_backslashes: bool | None = None
+    """None until a name with one is to be written."""
 
     open_client = staticmethod(open_client)
 
@@ -73,3 +81,21 @@ class S3Store(RemoteStore):
 
     def _if_version(self, version: str) -> Any:
         return {"e_tag": version}
+
+    def _new_key(self, path: str) -> str:
+        key = super()._new_key(path)
+        if "\\" in key:
+            if self._keeps_backslashes is None:
+                self._keeps_backslashes = lists_backslashes(self, self._try)
+            if not self._keeps_backslashes:
+                raise InvalidDataError(
+                    f"the store at {self.endpoint_url} takes a backslash for a slash, so it keeps "
+                    "no names with one (SeaweedFS does with the flag -s3.allowBackslashInKey)",
+                    path=path,
+                )
+        return key
+
+    def _try(self, path: str) -> None:
+        """Write an object whatever its name is."""
+        with self._requesting("try a name", path, writes=True):
+            obstore.put(self._client(), self._key(path), b"1")
