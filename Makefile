@@ -245,12 +245,12 @@ class-list: setup ## Write the list of Java's classes that the engine's image ar
 lock: setup ## Resolve the dependencies again and write the lock files.
 	@$(LOCK) pyproject.toml --upgrade --extra spark --extra operator --extra minio --extra java \
 		--extra iceberg --extra report --extra sql --extra polars --extra lineage --extra tracing \
-		--extra kafka --extra postgres --extra dev \
+		--extra kafka --extra postgres --extra hive --extra dev \
 		--output-file requirements.lock
 	@printf '%s\n' pip setuptools wheel hatchling \
 		| $(LOCK) - --constraint requirements.lock --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra spark --extra minio --extra java --extra iceberg --extra lineage \
-		--extra tracing --extra kafka --extra postgres --constraint requirements.lock \
+		--extra tracing --extra kafka --extra postgres --extra hive --constraint requirements.lock \
 		--output-file images/engine/requirements.lock
 	@$(LOCK) pyproject.toml --extra operator --extra iceberg --extra tracing \
 		--constraint requirements.lock \

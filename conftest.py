@@ -29,6 +29,7 @@ pytest_plugins = [
     "tideline.testing.altered_table",
     "tideline.testing.iceberg_peer",
     "tideline.testing.iceberg_rest_server",
+    "tideline.testing.hive_metastore_server",
     "tideline_operator.testing.api_server_fixtures",
 ]
 pytest.register_assert_rewrite(

@@ -93,6 +93,7 @@ NEEDS_AN_EXTRA = (
     "tideline.ingest.execute.open_ingest_table.",
     "tideline.ingest.proposal.",
     "tideline.publication.",
+    "tideline.registration.",
     "tideline.spark.",
     "tideline.sql.",
     "tideline.report.",

@@ -5,9 +5,12 @@ The import name and the command are `tideline`; that name on PyPI belongs to ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
+
+from tideline.errors import ConfigError
 
 DISTRIBUTION = "tideline-lakehouse"
 
@@ -23,6 +26,17 @@ def installation(extra: str) -> str:
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
+@contextmanager
+def with_extra(extra: str, needing: str) -> Iterator[None]:
+    """Raises ConfigError, such as `catalogs need the extra iceberg`, where importing within fails
+    because the extra is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"{needing} the extra {extra}: {installation(extra)}"
+        raise ConfigError(message, value=str(error)) from error
+
+
 def what_to_install(missing: ImportError) -> str | None:
     """A message about an import that failed for want of an extra; None where no extra brings it."""
     package = (missing.name or "").partition(".")[0]
@@ -33,6 +47,7 @@ def what_to_install(missing: ImportError) -> str | None:
 _EXTRAS: Mapping[str, str] = {
     "confluent_kafka": "kafka",
     "duckdb": "sql",
+    "hive_metastore": "hive",
     "kubernetes": "operator",
     "numpy": "spark",
     "openlineage": "lineage",
@@ -45,5 +60,6 @@ _EXTRAS: Mapping[str, str] = {
     "pyiceberg": "iceberg",
     "pyroaring": "spark",
     "pyspark": "spark",
+    "thrift": "hive",
 }
 """The smallest extra that brings a package for work with rows; by the name it is imported by."""

@@ -6,7 +6,7 @@ It joins what the layers below keep apart: writing (tideline.hudi.write), the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,15 +47,16 @@ from tideline.hudi.write.write_request import Requirement
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.settings.setting import SettingPlace
+from tideline.shown_table import ShownTable
 from tideline.storage.location import StoreLocation
 from tideline.table_words import TableWords
 from tideline.writable_table import Options
 from tideline.write_and_serve import (
     delete_partitions,
     delete_rows,
+    followed,
+    followed_after_restore,
     open_services,
-    published,
-    published_after_restore,
     write_rows,
 )
 
@@ -67,12 +68,11 @@ if TYPE_CHECKING:
     from tideline.hudi.metadata_indexes.table_indexes import TableIndexes
     from tideline.hudi.read.changes import ChangeFeed
     from tideline.hudi.read.net_changes import NetChanges
-    from tideline.publication.outcome import Published
 
 _SYSTEM_CLOCK = SystemClock()
 
 
-class LakeTable(TableWords):
+class LakeTable(ShownTable, TableWords):
     """One table. Reads are always current; every write is one atomic commit."""
 
     def __init__(self, hoodie_table: HoodieTable) -> None:
@@ -262,7 +262,7 @@ class LakeTable(TableWords):
         if isinstance(done, NotDue):
             return done
         report = report_write(done)
-        return replace(report, notes=(*report.notes, *published(self.hoodie_table, given)))
+        return replace(report, notes=(*report.notes, *followed(self.hoodie_table, given)))
 
     def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
         """The table's rows, now or as of a time (text, date, datetime or InstantTime).
@@ -356,7 +356,7 @@ class LakeTable(TableWords):
         process got in the way: nothing is half done, call again.
         """
         run = self.services(options, spark=spark).run(service)
-        return replace(run, notes=(*run.notes, *published(self.hoodie_table, options)))
+        return replace(run, notes=(*run.notes, *followed(self.hoodie_table, options)))
 
     def schedule(self, service: str, *, options: Options = None) -> str | None:
         """Write the plan of a service for others to run; its instant, None when it is not due."""
@@ -417,7 +417,7 @@ class LakeTable(TableWords):
         if dry_run:
             return preview_restore(self.hoodie_table, time)
         done = restore_table(self.hoodie_table, time)
-        published_after_restore(self.hoodie_table)
+        followed_after_restore(self.hoodie_table)
         return done
 
     def change_version(
@@ -437,7 +437,7 @@ class LakeTable(TableWords):
         act = preview_version_change if dry_run else run_version_change
         changed = act(self.services(options, spark=spark), version)
         if not dry_run:
-            published(self.hoodie_table, options)
+            followed(self.hoodie_table, options)
         return changed
 
     def indexes(self, options: Options = None) -> TableIndexes:
@@ -446,46 +446,6 @@ class LakeTable(TableWords):
         from tideline.hudi.metadata_indexes.table_indexes import TableIndexes
 
         return TableIndexes(self.hoodie_table, self.writer.given(options, SettingPlace.SERVICE))
-
-    def publish(
-        self,
-        *,
-        catalog: str | None = None,
-        identifier: str | None = None,
-        catalog_options: Mapping[str, str] | None = None,
-        merge: bool | None = None,
-        dry_run: bool = False,
-    ) -> Published:
-        """Bring the table's Iceberg metadata up to its newest commit: see docs/publishing.md.
-
-        It is in the table's folder, or the table `identifier` (`namespace.name`) of a `catalog`, a
-        name in PyIceberg's configuration or a URI, with `catalog_options` `type`, `uri` and
-        `warehouse`. `merge`: what logs of a merge-on-read table hold is published as well. The
-        table remembers these. `dry_run` only says which files would come and go.
-        Raises UnsupportedTableError for what Iceberg could not read rightly, ConfigError for a
-        place other than where it is published, ConflictError when other processes were always
-        first, UnknownOutcomeError, StorageUnavailableError.
-        """
-        from tideline.publication.place import place_named
-        from tideline.publication.publish import preview_publication, publish_table
-
-        act = preview_publication if dry_run else publish_table
-        to = place_named(catalog, identifier, catalog_options)
-        return act(self.hoodie_table, to, merges=merge)
-
-    def stop_publishing(self, *, drop: bool = False) -> int:
-        """Commits are no longer published; what is published stays, unless `drop`: then a catalog
-        forgets it and its metadata is deleted. Returns how many files of metadata that were.
-
-        Raises UnsupportedTableError when the Iceberg table is another's, ConfigError and
-        StorageUnavailableError when a catalog cannot be opened.
-        """
-        from tideline.publication.unpublish import drop_publication, stop_publishing
-
-        if drop:
-            return drop_publication(self.hoodie_table)
-        stop_publishing(self.hoodie_table)
-        return 0
 
     def check(self, *, keys: bool = False, across_partitions: bool = False) -> tuple[Finding, ...]:
         """What is wrong, worst first; `keys` and `across_partitions` look for keys stored twice."""

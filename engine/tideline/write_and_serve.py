@@ -2,9 +2,9 @@
 
 1. The options are checked, and say which operation it is and what services follow.
 2. One commit: of rows (`tideline.row_batch`), or of whole partitions.
-3. It is published as Iceberg, where the table asks for it.
+3. It is followed: published as Iceberg, and registered in metastores, where the table asks for it.
 4. The services run, or are scheduled (`hudi.services.scheduler`), and what they committed is
-   published. What fails there leaves the commit as it is.
+   followed likewise. What fails there leaves the commit as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tideline.hudi.services.runs import TableServices
 from tideline.hudi.services.scheduler import SchedulerConfig, run_after_commit
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.names import one_or_several
-from tideline.hudi.table.table_config import ICEBERG, PUBLISH
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, SYNC
 from tideline.hudi.write.config import refusing_missing_columns
 from tideline.hudi.write.matched_rows import MatchedRows, by_stored_place
 from tideline.hudi.write.table_writer import TableWriter
@@ -142,23 +142,41 @@ def open_services(
     return TableServices(writer, given, ServiceEngineBySize(writer.table, spark))
 
 
-def published(table: HoodieTable, given: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Publish what was committed where the table, or a setting in `given`, asks for it; in words
-    what came of it."""
-    wanted = {**table.config.properties, **(given or {})}
-    asked = wanted.get(PUBLISH, "").strip().lower() == ICEBERG
-    return _published(table, given or {}) if asked else ()
+def followed(table: HoodieTable, given: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Publish what was committed, and register it in metastores, where the table, or a setting in
+    `given`, asks for it; in words what came of it."""
+    asked = _asked(table, given, PUBLISH).lower() == ICEBERG
+    notes = _published(table, given or {}) if asked else ()
+    return (*notes, *_synced(table, given))
 
 
-def published_after_restore(
+def followed_after_restore(
     table: HoodieTable, given: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The same, and whenever the table is published: what was lists files that are gone."""
-    notes = published(table, given)
+    """The same, and published whenever the table is: what was lists files that are gone."""
+    if _asked(table, given, PUBLISH).lower() == ICEBERG:
+        return followed(table, given)
     try:
-        return notes or (_published(table, given or {}) if is_published(table, given) else ())
+        notes = _published(table, given or {}) if is_published(table, given) else ()
     except TidelineError as error:
-        return (f"whether the table is published as Iceberg could not be read: {error}",)
+        notes = (f"whether the table is published as Iceberg could not be read: {error}",)
+    return (*notes, *_synced(table, given))
+
+
+def _asked(table: HoodieTable, given: Mapping[str, str] | None, setting: str) -> str:
+    return {**table.config.properties, **(given or {})}.get(setting, "").strip()
+
+
+def _synced(table: HoodieTable, given: Mapping[str, str] | None) -> tuple[str, ...]:
+    if not _asked(table, given, SYNC):
+        return ()
+    # Registering needs Arrow, which not everybody installs who runs services.
+    try:
+        from tideline.registration.follow import sync_after_commit
+    except ImportError as error:
+        return (f"what is committed is not registered in a metastore: {error}",)
+
+    return sync_after_commit(table, given or {})
 
 
 def _published(table: HoodieTable, given: Mapping[str, str]) -> tuple[str, ...]:
@@ -209,7 +227,7 @@ def _followed_by_services(
     spark: SparkSession | None = None,
 ) -> CommitReport:
     """Raises FailedAfterCommitError: the commit took place and is not to be repeated."""
-    report = replace(report, notes=(*report.notes, *published(writer.table, given)))
+    report = replace(report, notes=(*report.notes, *followed(writer.table, given)))
     if report.is_repeat:
         return report
     try:
@@ -225,5 +243,5 @@ def _followed_by_services(
             value=error.value,
         ) from error
     ran = any(after_commit.run is not None and after_commit.run.done for after_commit in done)
-    notes = published(writer.table, given) if ran else ()
+    notes = followed(writer.table, given) if ran else ()
     return replace(report, services=done, notes=(*report.notes, *notes))

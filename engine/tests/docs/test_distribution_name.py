@@ -80,7 +80,7 @@ def test_messages_name_the_distribution_and_extras_that_there_are() -> None:
     calls = {
         extra
         for text in texts().values()
-        for extra in re.findall(r"\binstallation\(['\"](\w+)['\"]\)", text)
+        for extra in re.findall(r"\b(?:installation|with_extra)\(['\"](\w+)['\"][,)]", text)
     }
     assert {"spark", "report", "iceberg", "lance", "minio", "aws"} <= calls
     assert calls <= set(project["optional-dependencies"])

@@ -19,7 +19,7 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.iceberg.metadata.metadata_update import SetProperties
-from tideline.publication.difference import INSTANTS_MAX, Progress, remembered, settled_until
+from tideline.publication.difference import INSTANTS_MAX, Progress, remembered
 from tideline.publication.published_table import INSTANTS, SETTLED_UNTIL, PublishedTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.fake_clock import FakeClock
@@ -160,7 +160,7 @@ def test_commits_that_another_engine_undid_before_an_archival_are_no_longer_publ
 def test_a_step_of_archival_between_publications_compares_no_more_than_before() -> None:
     """Archival that stays behind what is published hides nothing."""
     published_then = timeline(range(1, 9))
-    seen, until = frozenset(remembered(published_then)), settled_until(published_then)
+    seen, until = frozenset(remembered(published_then)), published_then.settled_until()
     progress = Progress.of(seen, until, timeline(range(5, 11)))
     assert progress == Progress((commit(9), commit(10)), frozenset())
     assert Progress.of(seen, until, timeline(range(8, 11))).is_whole
@@ -171,7 +171,7 @@ def test_more_commits_than_are_remembered_hide_no_late_one() -> None:
     late = commit(3)
     others = [number for number in range(1, INSTANTS_MAX + 10) if number != 3]
     then = timeline(others, late.in_state(State.INFLIGHT))
-    seen, until = frozenset(remembered(then)), settled_until(then)
+    seen, until = frozenset(remembered(then)), then.settled_until()
     assert len(seen) == INSTANTS_MAX
     progress = Progress.of(seen, until, timeline(others, late))
     assert late in progress.new

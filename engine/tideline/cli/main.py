@@ -86,6 +86,10 @@ _COMMANDS = {
         "tideline.cli.publish:publish_command",
         "Write Iceberg metadata over a table's files.",
     ),
+    "sync": (
+        "tideline.cli.sync:sync_command",
+        "Register a table in a metastore, for engines that find it by name.",
+    ),
     "iceberg": (
         "tideline.cli.iceberg:iceberg_command",
         "Inspect and maintain Apache Iceberg tables.",

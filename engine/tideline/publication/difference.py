@@ -68,12 +68,6 @@ def remembered(timeline: ActiveTimeline) -> tuple[str, ...]:
     return tuple(str(instant.time) for instant in completed)[-INSTANTS_MAX:]
 
 
-def settled_until(timeline: ActiveTimeline) -> str:
-    """Before this time no commit is missing, and none will come; empty for an empty timeline."""
-    first = timeline.writes().pending().first() or timeline.last()
-    return str(first.time) if first is not None else ""
-
-
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """Paths of files that have to come and to go."""

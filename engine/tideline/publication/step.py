@@ -14,7 +14,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from tideline.errors import ObjectNotFoundError, UnsupportedTableError
+from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -52,7 +52,6 @@ from tideline.publication.difference import (
     chosen,
     plan_files,
     remembered,
-    settled_until,
 )
 from tideline.publication.expiry import drop_snapshots, outgrown, undone_snapshots
 from tideline.publication.merged_slices import (
@@ -192,15 +191,7 @@ class PublicationStep:
         """The partitions in which files may have changed, None for all."""
         if not self._is_as_asked or progress.undone or not progress.is_whole:
             return None
-        found: set[str] = set()
-        for instant in progress.new:
-            try:
-                commit = self.table.commits.read(instant)
-            except ObjectNotFoundError:
-                return None
-            found.update(commit.partition_to_write_stats)
-            found.update(commit.partition_to_replace_file_ids or {})
-        return frozenset(found)
+        return self.table.commits.partitions_of(progress.new)
 
     def _change(self, partitions: frozenset[str] | None) -> Change:
         """What of these partitions has to come and to go."""
@@ -318,7 +309,7 @@ class PublicationStep:
             {
                 NAME_MAPPING: mapping_json(mapping),
                 INSTANTS: ",".join(remembered(self.timeline)),
-                SETTLED_UNTIL: settled_until(self.timeline),
+                SETTLED_UNTIL: self.timeline.settled_until(),
                 INSTANT: self.newest,
             }
         )

@@ -40,7 +40,7 @@ from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.followed_model import Restore, Values
 from tideline.testing.followed_settings import PARTITIONS
 from tideline.testing.followed_table import KEYS, FollowedTable
-from tideline.write_and_serve import published
+from tideline.write_and_serve import followed
 
 STEPS = 14
 _STEP_S = 600.0
@@ -207,7 +207,7 @@ class FollowedHistory(FollowedTable):
         )
         try:
             lake.writer.write(engine, lake.writer.request(operation, config))
-            published(lake.hoodie_table)
+            followed(lake.hoodie_table)
         finally:
             self._note("delete", gone, before)
 

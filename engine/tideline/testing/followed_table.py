@@ -27,7 +27,7 @@ from tideline.testing.followed_settings import PARTITIONS, FollowedSettings
 from tideline.testing.small_table import memory_place
 from tideline.testing.table_audit import open_fresh
 from tideline.testing.write_batch import InterruptedEngine, batch_engine, write_batch
-from tideline.write_and_serve import published
+from tideline.write_and_serve import followed
 
 KEYS = 20
 
@@ -129,7 +129,7 @@ class FollowedTable:
                 wanted = WriteOperation.parse(operation)
                 engine = batch_engine(lake, batch, wanted)
                 write_batch(lake, InterruptedEngine(engine, before_files), wanted)
-                published(lake.hoodie_table)
+                followed(lake.hoodie_table)
         finally:
             self._note(operation, given, before)
 

@@ -78,12 +78,14 @@ def test_where_the_table_is_published_is_said_for_the_catalog_is_not_asked(
 ) -> None:
     run_with_delete(case)
     place = CatalogPlace("lake", "sales.people").to_properties()
-    LakeTable.open(str(case.folder / "people")).hoodie_table.properties.set(place)
+    named = {**place, "tideline.sync": "hive"}
+    LakeTable.open(str(case.folder / "people")).hoodie_table.properties.set(named)
     delete(case)
     case.until(lambda: is_gone(case), "it is gone")
     assert files_of(case) == []
     case.until_event("DataDeleted")
-    assert "sales.people in catalog lake is still named there" in case.event_notes()
+    where = "sales.people in catalog lake, default.people in hive"
+    assert f"{where} is still named there" in case.event_notes()
 
 
 def test_the_finalizer_follows_the_policy_and_leaves_those_of_others(case: ControllerCase) -> None:

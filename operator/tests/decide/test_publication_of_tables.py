@@ -15,6 +15,7 @@ from tideline.hudi.table.table_config import (
     PUBLISH_CATALOG_TYPE,
     PUBLISH_CATALOG_URI,
     PUBLISH_IDENTIFIER,
+    SYNC,
 )
 from tideline.ingest.execute.execute_operation import execute_operation
 from tideline.ingest.location import Location
@@ -59,6 +60,20 @@ def test_a_catalog_goes_with_them() -> None:
     job = driver_job(start.operation, table, 1, owner=owner, settings=LaunchSettings("engine"))
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": "catalog"}}]
+
+
+def test_metastores_go_with_them_and_their_addresses_are_not_kept() -> None:
+    address = "thrift://one:9083,thrift://two:9083"
+    declared = resolved(sync=[{"hive": {"uri": address, "database": "lake"}}])
+    settings = {
+        SYNC: "hive",
+        "tideline.sync.hive.uri": address,
+        "tideline.sync.hive.database": "lake",
+    }
+    (start, *_) = starts(plan(declared, EMPTY, seen(*FILES), NOW_MS))
+    assert settings.items() <= start.operation.table.write_properties.items()
+    assert settings.items() <= service_settings(declared.spec).items()
+    assert not settings.keys() & start.operation.table.creation_properties.keys()
 
 
 def test_a_table_that_does_not_ask_for_it_is_not_published() -> None:

@@ -38,6 +38,7 @@ from tideline_operator.decide.service_settings import (
     publish_setting,
     service_settings,
     settings_of,
+    sync_setting,
     zone_setting,
 )
 from tideline_operator.decide.service_triggers import ServiceNeed
@@ -168,7 +169,12 @@ def _target(table: ResolvedTable) -> TableTarget:
             **_key_properties(spec.key_generator),
             **written,
         },
-        write_properties={**engine_setting(spec), **written, **INLINE_SERVICES_OFF},
+        write_properties={
+            **engine_setting(spec),
+            **sync_setting(spec),
+            **written,
+            **INLINE_SERVICES_OFF,
+        },
         unique_in_table=spec.uniqueness is Uniqueness.TABLE,
     )
 

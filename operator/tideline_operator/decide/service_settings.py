@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tideline.hudi.services.cleaning.config import CleaningPolicy
 from tideline.hudi.services.indexing.config import INDEXES
 from tideline.hudi.services.registry import ROLLBACK, TableService, all_services
-from tideline.hudi.table.table_config import ICEBERG, PUBLISH, TIMEZONE, TableType
+from tideline.hudi.table.table_config import ICEBERG, PUBLISH, SYNC, TIMEZONE, TableType
 from tideline.publication.place import CatalogPlace
 from tideline.services.service import Service
 from tideline_operator.decide.engine_setting import engine_setting
@@ -83,6 +83,7 @@ def service_settings(spec: LakeTableSpec) -> dict[str, str]:
     declared = {
         **zone_setting(spec),
         **publish_setting(spec),
+        **sync_setting(spec),
         **indexes_setting(spec),
         **engine_setting(spec),
     }
@@ -108,6 +109,14 @@ def publish_setting(spec: LakeTableSpec) -> dict[str, str]:
         return {PUBLISH: ICEBERG}
     place = CatalogPlace.of(catalog.name, catalog.table, catalog.properties)
     return {PUBLISH: ICEBERG, **place.to_properties()}
+
+
+def sync_setting(spec: LakeTableSpec) -> dict[str, str]:
+    """The settings that have every commit registered in metastores, if the spec asks so."""
+    if not spec.sync:
+        return {}
+    found = {SYNC: ",".join(sync.kind for sync in spec.sync)}
+    return found | {name: text for sync in spec.sync for name, text in sync.settings().items()}
 
 
 def _without_field(service: TableService) -> SpecPart:

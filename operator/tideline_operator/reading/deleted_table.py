@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock
-from tideline.errors import ObjectNotFoundError
+from tideline.errors import ConfigError, ObjectNotFoundError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.ingest.operation.operation import OperationKind
 from tideline.publication.place import place_in
+from tideline.registration.target import targets_in
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.observed import Observed
+from tideline_operator.decide.service_settings import sync_setting
 from tideline_operator.decide.table_difference import difference_of
 from tideline_operator.observe.table_identity import identity_of
 from tideline_operator.reading.table_removal import TableRemoval
@@ -166,14 +169,21 @@ class Removals:
         is_done = work.run()
         if is_done:
             self._known.pop(removal.uid, None)
-        published = place_in(hoodie.config.properties)
         return RemovalStep(
             is_done,
             work.deleted - before,
             kept=work.kept.count,
             kept_named=tuple(work.kept.named.items()),
-            published=None if published is None else str(published),
+            published=_named_in(table, hoodie),
         )
+
+
+def _named_in(table: ResolvedTable, hoodie: HoodieTable) -> str | None:
+    """The catalog and the metastores that name the table."""
+    named: list[object] = [place_in(hoodie.config.properties)]
+    with suppress(ConfigError):
+        named += targets_in(hoodie.config, sync_setting(table.spec))
+    return ", ".join(str(place) for place in named if place is not None) or None
 
 
 def _open(table: ResolvedTable, store: ObjectStore, clock: Clock) -> HoodieTable:

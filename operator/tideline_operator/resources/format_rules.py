@@ -22,6 +22,7 @@ _HUDI_FIELDS = (
     "key_generator",
     "timezone",
     "publish",
+    "sync",
     "properties",
     "savepoints",
     "restore_to",

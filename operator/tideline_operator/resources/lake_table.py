@@ -48,6 +48,7 @@ from tideline_operator.resources.quantity import QUANTITY
 from tideline_operator.resources.services import Services
 from tideline_operator.resources.sources.place_finder import LOCATION_LENGTH_MAX
 from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.resources.sync import SYNCS_MAX, Sync
 from tideline_operator.resources.table_rules import (
     EVENT_TIME,
     TABLE_RULES,
@@ -292,6 +293,12 @@ class LakeTableSpec:
         default=(),
         items_max=4,
     )
+    sync: tuple[Sync, ...] = described(
+        "Metastores in which a Hudi table is registered after every commit, for engines that find "
+        "tables by their names; each kind once.",
+        default=(),
+        items_max=SYNCS_MAX,
+    )
     properties: Mapping[str, str] = described(
         "Properties (hoodie.*, tideline.*) passed on as they are.",
         default_factory=dict,
@@ -380,6 +387,7 @@ class LakeTableSpec:
         yield from _repeated("ingest", tuple(ingest.name for ingest in self.ingest))
         if len(source_secrets(self.ingest)) > 1:
             yield "ingest", ONE_SOURCE_SECRET
+        yield from _repeated("sync", tuple(sync.kind for sync in self.sync))
         yield from _repeated("savepoints", tuple(savepoint.name for savepoint in self.savepoints))
         yield from _repeated("schema", tuple(column.name.lower() for column in self.schema))
         yield from self._columns_missing_from_schema()

@@ -30,6 +30,8 @@ spec:
   - {name: fares, type: "map<string,decimal(10,2)>"}
   timezone: America/Los_Angeles
   publish: [Iceberg]
+  sync:
+    - hive: {uri: "thrift://metastore:9083", database: lake, name: people}
   catalog:
     type: rest
     uri: https://catalog.example/api

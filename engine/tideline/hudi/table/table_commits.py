@@ -5,7 +5,7 @@ Instants and their plans never change, so what was read of one is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from tideline.errors import ObjectNotFoundError
@@ -66,6 +66,19 @@ class TableCommits:
             if len(self._notes) > _NOTES_MAX:
                 self._notes = dict(sorted(self._notes.items())[_NOTES_MAX // 2 :])
         return found
+
+    def partitions_of(self, instants: Iterable[Instant]) -> frozenset[str] | None:
+        """The partitions in which completed commits wrote or replaced files; None where one was
+        undone meanwhile. Raises as `read`."""
+        found: set[str] = set()
+        for instant in instants:
+            try:
+                commit = self.read(instant)
+            except ObjectNotFoundError:
+                return None
+            found.update(commit.partition_to_write_stats)
+            found.update(commit.partition_to_replace_file_ids or {})
+        return frozenset(found)
 
     def archive(self) -> ArchivedTimeline:
         """The instants that left the active timeline; nothing is read before it is asked for."""

@@ -94,6 +94,7 @@ PUBLISH_CATALOG_TYPE = "tideline.publish.catalog.type"
 PUBLISH_CATALOG_URI = "tideline.publish.catalog.uri"
 PUBLISH_CATALOG_WAREHOUSE = "tideline.publish.catalog.warehouse"
 ICEBERG = "iceberg"
+SYNC = "tideline.sync"
 
 
 class TableType(Enum):

@@ -147,6 +147,11 @@ class ActiveTimeline:
         found = [instant for instant in self.instants if instant.time == time]
         return min(found, key=lambda instant: instant.action is Action.SAVEPOINT, default=None)
 
+    def settled_until(self) -> str:
+        """Before this time no commit is missing, and none will come; empty without instants."""
+        first = self.writes().pending().first() or self.last()
+        return str(first.time) if first is not None else ""
+
     def newest_time(self) -> InstantTime | None:
         """The greatest time here, pending instants and completion times included."""
         times = [instant.time for instant in self.instants]

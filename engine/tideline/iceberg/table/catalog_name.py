@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-from tideline.distribution import installation
-from tideline.errors import ConfigError
+from tideline.distribution import with_extra
 
 DEFAULT_CATALOG = "default"
 """PyIceberg's own name for a catalog that has none."""
@@ -33,11 +32,6 @@ def property_variable(name: str, what: str) -> str:
     return f"PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__{what.upper()}"
 
 
-@contextmanager
-def with_catalogs() -> Iterator[None]:
+def with_catalogs() -> AbstractContextManager[None]:
     """Raises ConfigError where importing within fails because the extra is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        message = f"catalogs need the extra iceberg: {installation('iceberg')}"
-        raise ConfigError(message, value=str(error)) from error
+    return with_extra("iceberg", "catalogs need")

@@ -20,7 +20,7 @@ from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.lake_table import LakeTable
 from tideline.services.run import ServiceRun
 from tideline.wording import counted
-from tideline.write_and_serve import published_after_restore
+from tideline.write_and_serve import followed_after_restore
 
 SAVEPOINT_USER = "tideline"
 _COUNTS = ("files_read", "bytes_read", "files_written", "bytes_written", "rows_written",
@@ -92,7 +92,7 @@ def execute_restore(operation: Operation, work: RestoreTable) -> OperationResult
         files_deleted=sum(len(item.deleted) for item in done.undone),
         bytes_deleted=done.bytes_deleted,
         seconds=done.elapsed_ms / 1000,
-        notes=published_after_restore(table.hoodie_table, operation.table.write_properties),
+        notes=followed_after_restore(table.hoodie_table, operation.table.write_properties),
         audit=(done.to_json_object(),),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.settings.entries import OFF, decimal, flag, refused, text, word
+from tideline.settings.entries import OFF, decimal, flag, names, refused, text, word
 
 SETTINGS = (
     flag(
@@ -108,6 +108,22 @@ SETTINGS = (
         "the catalog's address, without a password; it must be that of PyIceberg's configuration",
     ),
     text("tideline.publish.catalog.warehouse", "", "the catalog's warehouse"),
+    names(
+        "tideline.sync",
+        "metastores that every commit is registered in: `hive`; in none unless set",
+    ),
+    text(
+        "tideline.sync.hive.uri",
+        "",
+        "the address of Hive's metastore, `thrift://host:9083`, or several; that of the "
+        "environment, `TIDELINE_HIVE_URI`, unless given; one that a table stores is not followed",
+    ),
+    text(
+        "tideline.sync.hive.database",
+        "",
+        "the database in it; `hoodie.database.name`, or `default`, unless set",
+    ),
+    text("tideline.sync.hive.name", "", "the table's name in it; `hoodie.table.name` unless set"),
     flag(
         "hoodie.table.services.incremental.enabled",
         "true",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tideline.settings.entries import OFF, harmless, refused
 
-_SYNC = "Tideline registers no tables in a metastore; run Hudi's own sync tool after the write"
+_SYNC = (
+    "set tideline.sync=hive, with tideline.sync.hive.uri, .database and .name, or run Hudi's own "
+    "sync tool after the write"
+)
 
 SETTINGS = (
     *refused(

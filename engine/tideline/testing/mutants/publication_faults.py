@@ -89,9 +89,9 @@ PUBLICATION_FAULTS = (
     ),
     Fault(
         "a write that was pending at a publication is archived unpublished",
-        f"{_PUBLICATION}/difference.py",
-        "    first = timeline.writes().pending().first() or timeline.last()\n",
-        "    first = timeline.last()\n",
+        "engine/tideline/hudi/timeline/active.py",
+        "        first = self.writes().pending().first() or self.last()\n",
+        "        first = self.last()\n",
         (f"{_TESTS}/test_publish_after_archival.py",),
     ),
 )

@@ -31,7 +31,7 @@ from tideline_operator.testing.walks.world import KEYS, LakeWorld
 
 SOON = Duration(600_000)
 """Triggers within this time are waited for."""
-_SERVICES = ("services", "properties", "rerun", "publish", "catalog", "timezone")
+_SERVICES = ("services", "properties", "rerun", "publish", "sync", "catalog", "timezone")
 _PODS = ("podTemplate", "resources", "engine", "catalog", *_SERVICES)
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "SourceMoved": ("ingest",),

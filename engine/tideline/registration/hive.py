@@ -1,0 +1,271 @@
+"""Hive's metastore, to register tables in. Needs the extra `hive`.
+
+A connection is opened for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from operator import methodcaller
+from typing import Any, TypeVar
+
+from hive_metastore import ttypes
+from hive_metastore.ThriftHiveMetastore import Client
+from thrift.Thrift import TApplicationException, TException
+
+from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.hive.address import HiveAddress, hive_addresses
+from tideline.hive.connection import Connection, user_name
+from tideline.hudi.table.table_config import TableConfig
+from tideline.registration.metastore import (
+    LAST_COMMIT,
+    RegisteredColumn,
+    RegisteredPartition,
+    RegisteredTable,
+    StorageFormat,
+)
+from tideline.registration.partition_values import partition_name
+from tideline.registration.table_name import TableName
+from tideline.storage.location import StoreLocation
+from tideline.trust.foreign_words import quoted
+
+T = TypeVar("T")
+
+_BATCH = 1000
+_NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+_MOVED_ON = "The table has been modified"
+
+
+@dataclass(frozen=True, slots=True)
+class HiveMetastore:
+    """A metastore at one of some addresses, the first that answers."""
+
+    addresses: tuple[HiveAddress, ...]
+
+    @property
+    def kind(self) -> str:
+        return "hive"
+
+    @classmethod
+    def at(cls, uri: str) -> HiveMetastore:
+        """The metastore of an address, or of several. Raises ConfigError for what is none."""
+        return cls(hive_addresses(uri))
+
+    def spelled(self, location: StoreLocation) -> str:
+        return location.spark_uri()
+
+    def parameters_for(self, config: TableConfig) -> Mapping[str, str]:  # noqa: ARG002
+        return {}
+
+    def create_database(self, database: str) -> None:
+        made = ttypes.Database(name=database, description="made by Tideline", parameters={})
+
+        def create(client: Client) -> None:
+            try:
+                client.get_database(database)
+            except ttypes.NoSuchObjectException:
+                client.create_database(made)
+
+        self._told(create, unless=ttypes.AlreadyExistsException)
+
+    def table(self, name: TableName) -> RegisteredTable | None:
+        found = self._told(
+            methodcaller("get_table", name.database, name.name),
+            unless=ttypes.NoSuchObjectException,
+        )
+        return None if found is None else _value(found)
+
+    def create_table(self, table: RegisteredTable) -> bool:
+        def create(client: Client) -> bool:
+            client.create_table(_hive_table(table))
+            return True
+
+        return bool(self._told(create, unless=ttypes.AlreadyExistsException))
+
+    def alter_table(self, seen: RegisteredTable, table: RegisteredTable) -> bool:
+        name = table.name
+        context = dict(_NO_STATISTICS)
+        if table.partition_columns and table.columns != seen.columns:
+            context["CASCADE"] = "true"
+        if seen.last_commit is not None:
+            # Of Hive 2.3.10 and 4: compared in the transaction of the change.
+            context["expected_parameter_key"] = LAST_COMMIT
+            context["expected_parameter_value"] = seen.last_commit
+
+        def alter(client: Client) -> bool:
+            stored = client.get_table(name.database, name.name)
+            if _value(stored) != seen:
+                return False
+            _change(stored, table)
+            environment = ttypes.EnvironmentContext(properties=context)
+            try:
+                client.alter_table_with_environment_context(
+                    name.database, name.name, stored, environment
+                )
+            except ttypes.MetaException as error:
+                if _MOVED_ON in str(error.message):
+                    return False
+                raise
+            return True
+
+        return bool(self._told(alter, unless=ttypes.NoSuchObjectException))
+
+    def partitions(
+        self, table: RegisteredTable, values: Iterable[tuple[str, ...]] | None = None
+    ) -> Iterator[RegisteredPartition]:
+        for stored in self._stored_partitions(table, values):
+            yield RegisteredPartition(tuple(stored.values), str(stored.sd.location))
+
+    def add_partitions(
+        self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
+    ) -> None:
+        name = table.name
+        for some in _batches(partitions):
+            request = ttypes.AddPartitionsRequest(
+                dbName=name.database,
+                tblName=name.name,
+                parts=[_hive_partition(table, partition) for partition in some],
+                ifNotExists=True,
+                needResult=False,
+            )
+            self._told(methodcaller("add_partitions_req", request))
+
+    def move_partitions(
+        self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
+    ) -> None:
+        name = table.name
+        places = {partition.values: partition.location for partition in partitions}
+        context = ttypes.EnvironmentContext(properties=dict(_NO_STATISTICS))
+        for some in _batches(self._stored_partitions(table, places)):
+            for stored in some:
+                stored.sd.location = places[tuple(stored.values)]
+            self._told(
+                methodcaller(
+                    "alter_partitions_with_environment_context",
+                    *(name.database, name.name, some, context),
+                )
+            )
+
+    def drop_partitions(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> None:
+        name = table.name
+        for each in values:
+            self._told(
+                methodcaller("drop_partition", name.database, name.name, list(each), False),
+                unless=ttypes.NoSuchObjectException,
+            )
+
+    def _stored_partitions(
+        self, table: RegisteredTable, values: Iterable[tuple[str, ...]] | None
+    ) -> Iterator[Any]:
+        name = table.name
+        columns = [column.name for column in table.partition_columns]
+        if values is None:
+            names = self._told(methodcaller("get_partition_names", name.database, name.name, -1))
+        else:
+            names = [partition_name(columns, each) for each in values]
+        for some in _batches(names):
+            yield from self._told(
+                methodcaller("get_partitions_by_names", name.database, name.name, some)
+            )
+
+    def _told(self, ask: Callable[[Client], T], *, unless: type[Exception] | None = None) -> Any:
+        """The answer; None for the error `unless`. Raises as every metastore."""
+        try:
+            with Connection(self.addresses, Client) as client:
+                return ask(client)
+        except (ttypes.InvalidOperationException, ttypes.InvalidObjectException) as error:
+            raise ConfigError(f"the metastore refuses: {_words(error)}") from error
+        except TApplicationException as error:
+            message = f"the metastore does not take Hive's calls: {_words(error)}"
+            raise StorageUnavailableError(message) from error
+        except (TException, OSError, ValueError) as error:
+            if unless is not None and isinstance(error, unless):
+                return None
+            message = f"the metastore does not answer: {_words(error)}"
+            raise StorageUnavailableError(message) from error
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, _BATCH)):
+        yield some
+
+
+def _words(error: Exception) -> str:
+    return quoted(getattr(error, "message", None) or error)
+
+
+def _value(stored: Any) -> RegisteredTable:
+    sd = stored.sd
+    serde = sd.serdeInfo
+    return RegisteredTable(
+        TableName(stored.dbName, stored.tableName),
+        tuple(map(_column, sd.cols or ())),
+        tuple(map(_column, stored.partitionKeys or ())),
+        str(sd.location or ""),
+        StorageFormat(
+            str(sd.inputFormat or ""),
+            str(sd.outputFormat or ""),
+            str(serde.serializationLib or "") if serde else "",
+            dict(serde.parameters or {}) if serde else {},
+        ),
+        dict(stored.parameters or {}),
+        str(stored.tableType or ""),
+    )
+
+
+def _column(stored: Any) -> RegisteredColumn:
+    return RegisteredColumn(str(stored.name), str(stored.type), str(stored.comment or ""))
+
+
+def _hive_table(table: RegisteredTable) -> Any:
+    made = ttypes.Table(
+        dbName=table.name.database,
+        tableName=table.name.name,
+        owner=user_name(),
+        partitionKeys=list(map(_field, table.partition_columns)),
+        tableType=table.kind,
+        sd=_descriptor(table, table.location),
+    )
+    made.parameters = dict(table.parameters)
+    return made
+
+
+def _hive_partition(table: RegisteredTable, partition: RegisteredPartition) -> Any:
+    return ttypes.Partition(
+        values=list(partition.values),
+        dbName=table.name.database,
+        tableName=table.name.name,
+        sd=_descriptor(table, partition.location),
+        parameters={},
+    )
+
+
+def _descriptor(table: RegisteredTable, location: str) -> Any:
+    made = ttypes.StorageDescriptor(
+        location=location, compressed=False, numBuckets=0, bucketCols=[], sortCols=[], parameters={}
+    )
+    made.serdeInfo = ttypes.SerDeInfo()
+    _describe(made, table)
+    return made
+
+
+def _change(stored: Any, table: RegisteredTable) -> None:
+    """Make what the metastore stores into `table`; what its values do not say stays."""
+    stored.parameters = dict(table.parameters)
+    stored.sd.serdeInfo = stored.sd.serdeInfo or ttypes.SerDeInfo()
+    _describe(stored.sd, table)
+
+
+def _describe(descriptor: Any, table: RegisteredTable) -> None:
+    descriptor.cols = list(map(_field, table.columns))
+    descriptor.inputFormat = table.format.input_format
+    descriptor.outputFormat = table.format.output_format
+    descriptor.serdeInfo.serializationLib = table.format.serde
+    descriptor.serdeInfo.parameters = dict(table.format.serde_parameters)
+
+
+def _field(column: RegisteredColumn) -> Any:
+    return ttypes.FieldSchema(name=column.name, type=column.type, comment=column.comment)

@@ -1,0 +1,66 @@
+"""The part of a LakeTable about metastores: where engines find a Hudi table by its name."""
+
+# ruff: noqa: RUF009 -- described() makes a dataclass field
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tideline.registration.target import HIVE, setting_name
+from tideline_operator.resources.field import CelRule, described
+
+SYNCS_MAX = 4
+_THRIFT = r"thrift://[A-Za-z0-9._-]+(:[0-9]{1,5})?"
+_NAME: dict[str, Any] = {
+    "pattern": r"[A-Za-z0-9_]{1,128}",
+    "pattern_meaning": "letters, digits and _",
+    "length_max": 128,
+}
+_ONE_KIND = "names one metastore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiveSync:
+    """A Hive metastore, and the table's name in it."""
+
+    uri: str = described(
+        "Address of the metastore: thrift://host:9083, or several with commas between them.",
+        pattern=rf"{_THRIFT}(,{_THRIFT})*",
+        pattern_meaning="thrift://host:9083, or several with commas between them",
+        length_max=1024,
+    )
+    database: str | None = described("The database; default unless given.", default=None, **_NAME)
+    name: str | None = described(
+        "Name of the table in it; that of the table otherwise. A merge-on-read table is there with "
+        "_ro and _rt as well.",
+        default=None,
+        **_NAME,
+    )
+
+    def settings(self) -> dict[str, str]:
+        """The settings of a write that say so."""
+        given = {"uri": self.uri, "database": self.database, "name": self.name}
+        return {setting_name(HIVE, what): text for what, text in given.items() if text is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """A metastore in which every commit is registered."""
+
+    hive: HiveSync | None = described("A Hive metastore.", default=None)
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (CelRule("has(self.hive)", _ONE_KIND, field="hive"),)
+
+    @property
+    def kind(self) -> str:
+        return HIVE
+
+    def settings(self) -> dict[str, str]:
+        """The settings of a write that say so, but for its kind."""
+        return {} if self.hive is None else self.hive.settings()
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """One metastore."""
+        if self.hive is None:
+            yield "hive", _ONE_KIND
