@@ -23,7 +23,7 @@ def test_a_property_that_is_unknown_or_refused_creates_nothing(
 ) -> None:
     for given, says in (
         ("hoodie.clean.commit.retained=1", "did you mean hoodie.clean.commits.retained?"),
-        ("hoodie.datasource.hive_sync.enable=true", "registers no tables in a metastore"),
+        ("hoodie.datasource.hive_sync.enable=true", "set tideline.sync=hive"),
     ):
         arguments = ["create", f"{tmp_path}/new", "--record-key", "id", "--property", given]
         assert run(arguments) == 2
