@@ -103,8 +103,8 @@ class BoundedGlueCatalog(OwnFiles, NoopCatalog):
             VersionId=entry["VersionId"],
             SkipArchive=property_as_bool(self.properties, _SKIP_ARCHIVE, True),
         )
-        return CommitTableResponse(
-            metadata=staged.metadata, metadata_location=staged.metadata_location
+        return CommitTableResponse.model_validate(
+            {"metadata": staged.metadata, "metadata-location": staged.metadata_location}
         )
 
     def register_table(
