@@ -61,6 +61,7 @@ class ShownTable:
         self,
         *,
         hive: str | None = None,
+        glue: str | None = None,
         database: str | None = None,
         name: str | None = None,
         all_partitions: bool = False,
@@ -69,9 +70,10 @@ class ShownTable:
     ) -> tuple[Synced, ...]:
         """Register the table in metastores, up to its newest commit: see docs/syncing.md.
 
-        In the Hive metastore at the address `hive`, else where the table's property `tideline.sync`
-        says. The `database` is that of the table's properties or `default` unless given, the `name`
-        the table's. `all_partitions` compares those as well that no commit wrote to since the last
+        In the Hive metastore at the address `hive`, and in AWS's Glue in the region, or at the
+        address, `glue`; else where the table's property `tideline.sync` says. The `database` is
+        that of the table's properties or `default` unless given, the `name` the table's.
+        `all_partitions` compares those as well that no commit wrote to since the last
         time; `always` keeps in the table that its commits are registered from now on, but not the
         address; `dry_run` only says what would change.
         Raises ConfigError where the metastore has another table of that name, UnsupportedTableError
@@ -82,7 +84,7 @@ class ShownTable:
         from tideline.registration.target import chosen_targets
 
         table = self.hoodie_table
-        targets = chosen_targets(table.config, hive=hive, database=database, name=name)
+        targets = chosen_targets(table.config, hive=hive, glue=glue, database=database, name=name)
         if always and not dry_run:
             remember_targets(table, targets)
         return sync_targets(table, targets, everything=all_partitions, dry_run=dry_run)

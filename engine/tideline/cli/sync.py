@@ -29,6 +29,11 @@ _FROM_NOW_ON = {
     help="Address of a Hive metastore: thrift://host:9083, or several with commas.",
 )
 @click.option(
+    "--glue",
+    metavar="REGION",
+    help="Region of AWS's Glue Data Catalog, such as eu-central-1, or its address.",
+)
+@click.option(
     "--database", help="The database in the metastore; that of the table, or default, unless given."
 )
 @click.option("--name", help="The table's name there; its own unless given.")
@@ -49,6 +54,7 @@ def sync_command(
     as_json: bool,
     dry_run: bool,
     hive: str | None,
+    glue: str | None,
     database: str | None,
     name: str | None,
     all_partitions: bool,
@@ -57,11 +63,11 @@ def sync_command(
 ) -> None:
     """Register the Hudi table at URI in a metastore, up to its newest commit.
 
-    Trino, Hive, Spark and Presto find it there by its name, with its partitions. What is registered
-    is what Hudi's own sync tool registers. Without --hive: where the table's property tideline.sync
-    says, at the address in TIDELINE_HIVE_URI.
+    Trino, Hive, Spark, Presto and Athena find it there by its name, with its partitions. What is
+    registered is what Hudi's own sync tool registers. Without --hive and --glue: where the table's
+    property tideline.sync says, at the address in TIDELINE_HIVE_URI or TIDELINE_GLUE_URI.
     """
-    if stop and (hive or database or name or all_partitions or always or dry_run):
+    if stop and (hive or glue or database or name or all_partitions or always or dry_run):
         raise ConfigError("--stop goes alone")
     table = LakeTable.open(uri, storage_options=storage)
     if stop:
@@ -71,6 +77,7 @@ def sync_command(
     with progress("looking what to register" if dry_run else "registering the table"):
         found = table.sync(
             hive=hive,
+            glue=glue,
             database=database,
             name=name,
             all_partitions=all_partitions,

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from tideline.distribution import with_extra
 from tideline.errors import ConfigError
 from tideline.registration.metastore import Metastore
-from tideline.registration.target import HIVE, SyncTarget
+from tideline.registration.target import GLUE, HIVE, SyncTarget
 
 HIVE_URI = "TIDELINE_HIVE_URI"
 """The environment variable with the address of Hive's metastore."""
+GLUE_URI = "TIDELINE_GLUE_URI"
+"""That with the region, or the address, of a Glue catalog."""
 
 
 def open_metastore(target: SyncTarget) -> Metastore:
@@ -24,16 +26,28 @@ def open_metastore(target: SyncTarget) -> Metastore:
 
 
 def _hive(target: SyncTarget) -> Metastore:
-    address = target.address or os.environ.get(HIVE_URI)
-    if not address:
-        message = (
-            "the metastore's address is not known, and none is taken from a table: set "
-            f"{HIVE_URI}, or name it"
-        )
-        raise ConfigError(message, value=str(target))
+    address = _address(target, HIVE_URI)
     with with_extra("hive", "this metastore needs"):
         from tideline.registration.hive import HiveMetastore
     return HiveMetastore.at(address)
 
 
-_KINDS: Mapping[str, Callable[[SyncTarget], Metastore]] = {HIVE: _hive}
+def _glue(target: SyncTarget) -> Metastore:
+    from tideline.registration.glue import GlueMetastore
+
+    return GlueMetastore.at(_address(target, GLUE_URI))
+
+
+def _address(target: SyncTarget, variable: str) -> str:
+    """That of the caller, or of this process's environment. Raises ConfigError without any."""
+    address = target.address or os.environ.get(variable)
+    if not address:
+        message = (
+            "the metastore's address is not known, and none is taken from a table: set "
+            f"{variable}, or name it"
+        )
+        raise ConfigError(message, value=str(target))
+    return address
+
+
+_KINDS: Mapping[str, Callable[[SyncTarget], Metastore]] = {HIVE: _hive, GLUE: _glue}

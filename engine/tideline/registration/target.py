@@ -16,7 +16,7 @@ from tideline.hudi.table.table_config import SYNC, TableConfig
 from tideline.registration.table_name import TableName
 from tideline.trust.foreign_words import quoted
 
-HIVE = "hive"
+HIVE, GLUE = "hive", "glue"
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
 
 
@@ -85,19 +85,28 @@ def targets_in(
 
 
 def chosen_targets(
-    config: TableConfig, *, hive: str | None, database: str | None, name: str | None
+    config: TableConfig,
+    *,
+    hive: str | None,
+    glue: str | None,
+    database: str | None,
+    name: str | None,
 ) -> tuple[SyncTarget, ...]:
     """The targets that somebody names, or else those of the table's properties.
 
     Raises ConfigError where nothing is named, and as `SyncTarget.of`.
     """
-    if hive is not None:
-        return (SyncTarget.of(HIVE, config, database=database, name=name, address=hive),)
+    given = {kind: address for kind, address in ((HIVE, hive), (GLUE, glue)) if address is not None}
+    if given:
+        return tuple(
+            SyncTarget.of(kind, config, database=database, name=name, address=address)
+            for kind, address in given.items()
+        )
     found = targets_in(config)
     if not found:
         message = (
-            "name a metastore (--hive thrift://host:9083), or set tideline.sync in the table's "
-            "properties"
+            "name a metastore (--hive thrift://host:9083, --glue REGION), or set tideline.sync in "
+            "the table's properties"
         )
         raise ConfigError(message, table=config.table_uri)
     if database or name:

@@ -64,9 +64,12 @@ def test_a_catalog_goes_with_them() -> None:
 
 def test_metastores_go_with_them_and_their_addresses_are_not_kept() -> None:
     address = "thrift://one:9083,thrift://two:9083"
-    declared = resolved(sync=[{"hive": {"uri": address, "database": "lake"}}])
+    others = {"region": "eu-central-1", "name": "people"}
+    declared = resolved(sync=[{"hive": {"uri": address, "database": "lake"}}, {"glue": others}])
     settings = {
-        SYNC: "hive",
+        SYNC: "hive,glue",
+        "tideline.sync.glue.uri": "eu-central-1",
+        "tideline.sync.glue.name": "people",
         "tideline.sync.hive.uri": address,
         "tideline.sync.hive.database": "lake",
     }

@@ -32,6 +32,7 @@ spec:
   publish: [Iceberg]
   sync:
     - hive: {uri: "thrift://metastore:9083", database: lake, name: people}
+    - glue: {region: eu-central-1, database: lake, name: people}
   catalog:
     type: rest
     uri: https://catalog.example/api

@@ -110,7 +110,7 @@ SETTINGS = (
     text("tideline.publish.catalog.warehouse", "", "the catalog's warehouse"),
     names(
         "tideline.sync",
-        "metastores that every commit is registered in: `hive`; in none unless set",
+        "metastores that every commit is registered in: `hive`, `glue`; in none unless set",
     ),
     text(
         "tideline.sync.hive.uri",
@@ -124,6 +124,18 @@ SETTINGS = (
         "the database in it; `hoodie.database.name`, or `default`, unless set",
     ),
     text("tideline.sync.hive.name", "", "the table's name in it; `hoodie.table.name` unless set"),
+    text(
+        "tideline.sync.glue.uri",
+        "",
+        "the region of a Glue catalog, or its address; that of the environment, "
+        "`TIDELINE_GLUE_URI`, unless given; one that a table stores is not followed",
+    ),
+    text(
+        "tideline.sync.glue.database",
+        "",
+        "the database in it; `hoodie.database.name`, or `default`, unless set",
+    ),
+    text("tideline.sync.glue.name", "", "the table's name in it; `hoodie.table.name` unless set"),
     flag(
         "hoodie.table.services.incremental.enabled",
         "true",
