@@ -127,9 +127,9 @@ def test_batches_and_pages_keep_glues_limits(case: Case) -> None:
     case.sync()
     assert case.server.count("BatchCreatePartition") == 3
     assert case.days == days
-    for values in case.server.partitions[NAME].values():
-        values["StorageDescriptor"]["Location"] = "s3://elsewhere"
-        values["Parameters"] = {"of": "others"}
+    for stored in case.server.partitions[NAME].values():
+        stored["StorageDescriptor"]["Location"] = "s3://elsewhere"
+        stored["Parameters"] = {"of": "others"}
     for number in range(60):
         values = (f"gone{number}",)
         case.server.partitions[NAME][values] = {"Values": list(values), "StorageDescriptor": {}}
@@ -194,13 +194,14 @@ def test_tables_of_others_are_left_alone(case: Case) -> None:
     case.write("a")
     case.sync()
     kept = dict(case.entry)
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"Parameters": {"table_type": "ICEBERG"}},
         {"Parameters": {"spark.sql.sources.provider": "delta"}},
         {"TableType": "VIRTUAL_VIEW"},
         {"StorageDescriptor": {**kept["StorageDescriptor"], "Location": "s3://other/place"}},
         {"PartitionKeys": []},
-    ):
+    )
+    for change in changes:
         case.server.tables[NAME] = {**kept, **change}
         with pytest.raises(ConfigError, match="the metastore has"):
             case.sync()
