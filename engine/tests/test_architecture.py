@@ -66,6 +66,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.write.pieces.",
     "tideline.iceberg.check.rows.",
     "tideline.iceberg.table.catalog_config.",
+    "tideline.iceberg.table.catalog_hive.",
     "tideline.ingest.sources.files.on_spark.",
     "tideline.ingest.sources.kafka.on_spark.",
     "tideline.iceberg.table.catalog_opening.",

@@ -33,7 +33,7 @@ def _parsed(uri: str) -> HiveAddress:
         host, port = parts.hostname, parts.port or PORT
     except ValueError as error:
         raise _no_address() from error
-    has_more = parts.username or parts.path.strip("/") or parts.query or parts.fragment
+    has_more = "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment
     if parts.scheme != "thrift" or not host or has_more:
         raise _no_address()
     return HiveAddress(host, port)

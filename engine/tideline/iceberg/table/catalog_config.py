@@ -24,7 +24,7 @@ from tideline.trust.foreign_words import quoted
 from tideline.trust.server_address import ServerAddress, is_plain_url, is_same_place
 
 _FILE = ".pyiceberg.yaml"
-_SQLITE = "sqlite:///"
+_WITHOUT_SECRETS = ("sqlite:///", "thrift://")
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +61,7 @@ def catalog_arguments(name: str, given: Mapping[str, Any]) -> tuple[str, ...]:
         is_configured = configured_catalog(name).get(URI) == address
     except ConfigError:
         is_configured = False
-    if is_configured or not (is_plain_url(address) or address.startswith(_SQLITE)):
+    if is_configured or not (is_plain_url(address) or address.startswith(_WITHOUT_SECRETS)):
         return "--catalog", name
     warehouse = given.get(WAREHOUSE)
     option = ("--catalog-option", f"{WAREHOUSE}={warehouse}") if warehouse else ()

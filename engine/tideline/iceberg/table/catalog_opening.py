@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, CatalogType, load_catalog
 from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 from pyiceberg.utils.config import merge_config
 
+from tideline.distribution import with_extra
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.iceberg.table.catalog_config import (
     catalog_kind,
     configured_catalog,
     refuse_foreign_credentials,
 )
-from tideline.iceberg.table.catalog_files import OwnFiles
 from tideline.iceberg.table.catalog_glue import BoundedGlueCatalog
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog, name_ignored
@@ -169,8 +169,12 @@ def _opened(
         from tideline.iceberg.table.catalog_sql import BoundedSqlCatalog
 
         return BoundedSqlCatalog(name, **conf)
-    bounded = type(kind.name, (OwnFiles, _class_of(kind)), {})
-    return cast(Catalog, bounded(name, **conf))
+    if kind is CatalogType.HIVE:
+        with with_extra("hive", "this catalog needs"):
+            from tideline.iceberg.table.catalog_hive import BoundedHiveCatalog
+
+        return BoundedHiveCatalog(name, **conf)
+    raise ConfigError("catalogs of this type are not supported", value=kind.value)
 
 
 def _kind(name: str, conf: Mapping[str, Any]) -> CatalogType:
@@ -183,12 +187,3 @@ def _kind(name: str, conf: Mapping[str, Any]) -> CatalogType:
     except ValueError as error:
         message = "neither its type nor its address says what kind of catalog it is"
         raise ConfigError(message, value=name) from error
-
-
-def _class_of(kind: CatalogType) -> type[Catalog]:
-    """Those whose every file is opened by a method that `OwnFiles` replaces."""
-    if kind is CatalogType.HIVE:
-        from pyiceberg.catalog.hive import HiveCatalog
-
-        return HiveCatalog
-    raise ConfigError("catalogs of this type are not supported", value=kind.value)

@@ -99,7 +99,7 @@ SETTINGS = (
     word(
         "tideline.publish.catalog.type",
         "",
-        ("rest", "sql", "glue"),
+        ("rest", "sql", "glue", "hive"),
         "the kind of catalog; follows from its address unless set",
     ),
     text(

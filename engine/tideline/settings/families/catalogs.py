@@ -5,8 +5,8 @@ from __future__ import annotations
 from tideline.settings.entries import OFF, harmless, refused
 
 _SYNC = (
-    "set tideline.sync=hive, with tideline.sync.hive.uri, .database and .name, or run Hudi's own "
-    "sync tool after the write"
+    "set tideline.sync=hive or glue, with tideline.sync.hive.uri, .database and .name, or run "
+    "Hudi's own sync tool after the write"
 )
 
 SETTINGS = (
