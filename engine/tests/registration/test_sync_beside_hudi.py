@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tideline.lake_table import LakeTable
 from tideline.registration.definition import spark_schema_of
 from tideline.registration.hive import HiveMetastore
 from tideline.registration.metastore import RegisteredTable
-from tideline.registration.sync import SETTLED_UNTIL
+from tideline.registration.sync import LAST_COMPLETION, SETTLED_UNTIL
 from tideline.registration.table_name import TableName
 from tideline.testing.hive_metastore_server import HiveMetastoreServer
 from tideline.testing.hudi_peer import HudiPeer
@@ -120,9 +120,9 @@ def written(folder: Path, **more: Any) -> LakeTable:
     return table
 
 
-def comparable(table: RegisteredTable | None, metastore: HiveMetastore) -> Any:
+def comparable(table: RegisteredTable | None, metastore: HiveMetastore, left_out: Set[str]) -> Any:
     assert table is not None
-    kept = {name: text for name, text in table.parameters.items() if name not in OTHERS}
+    kept = {name: text for name, text in table.parameters.items() if name not in left_out}
     schema = json.loads(spark_schema_of(kept))
     parameters = {name: text for name, text in kept.items() if ".schema.part." not in name}
     plain = replace(table, parameters=parameters, name=TableName("d", "t")), schema
@@ -144,11 +144,13 @@ def test_what_is_registered_is_what_hudis_tool_registers(
     database = f"d_{uuid.uuid4().hex[:8]}"
     hive_sync_tool(table.hoodie_table.hadoop_uri, TableName(database, "theirs"), "part")
     table.sync(hive=hive_metastore.uri, database=database, name="ours")
+    # Of version 6 Hudi's tool takes the times of files for those of completion.
+    left_out = OTHERS | {LAST_COMPLETION} if version == 6 else OTHERS
     suffixes = ("_ro", "_rt", "") if table_type == "MERGE_ON_READ" else ("",)
     for suffix in suffixes:
         theirs = metastore.table(TableName(database, f"theirs{suffix}"))
         ours = metastore.table(TableName(database, f"ours{suffix}"))
-        assert comparable(ours, metastore) == comparable(theirs, metastore)
+        assert comparable(ours, metastore, left_out) == comparable(theirs, metastore, left_out)
     # Each continues where the other was.
     (done,) = table.sync(hive=hive_metastore.uri, database=database, name="theirs")
     assert not done.is_changed
