@@ -40,11 +40,14 @@ NOT_SETTINGS = re.compile(
     | hoodie\.write\.table\.version                       # taken out of a table
     | tideline\.version\.change                             # of a table, while it lasts
     | hoodie\.properties(\.backup)?                        # files
+    | hoodie\.query\.as\.ro\.table | tideline\.sync\.settled_until  # of registered tables
     """,
     re.VERBOSE,
 )
-READ_BY_PREFIX = re.compile(r"hoodie\.(deltastreamer\.)?keygen\.timebased\..*")
-"""The key generator puts these together; its own tests read every one of them."""
+READ_BY_PREFIX = re.compile(
+    r"hoodie\.(deltastreamer\.)?keygen\.timebased\..*|tideline\.sync\.(hive|glue)\..*"
+)
+"""The key generator and targets of syncs put these together; their own tests read each of them."""
 
 
 def literals(path: Path) -> Iterator[str]:
