@@ -39,7 +39,11 @@ LEFT_TO_SLOW = Limits(
     0.4,
     10.0,
     frozenset(
-        {"engine/tests/test_architecture.py", "operator/tests/controller/test_random_walks.py"}
+        {
+            "engine/tests/settings/test_settings_are_read.py",
+            "engine/tests/test_architecture.py",
+            "operator/tests/controller/test_random_walks.py",
+        }
     ),
 )
 
