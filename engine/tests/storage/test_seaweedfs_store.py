@@ -1,4 +1,4 @@
-"""The contracts of stores on SeaweedFS, and what it does unless it is told otherwise."""
+"""The contracts of stores on SeaweedFS, and what it does with its default flags."""
 
 from __future__ import annotations
 

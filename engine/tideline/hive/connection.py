@@ -12,19 +12,23 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
+from hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
 from tideline.hive.address import HiveAddress
+from tideline.trust.foreign_words import quoted
 
 C = TypeVar("C")
 
+REFUSALS: Final = (ttypes.InvalidOperationException, ttypes.InvalidObjectException)
 USER: Final = "HADOOP_USER_NAME"
 _NOBODY = "tideline"
 # What it logs as errors is raised as well.
 logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
+_MOVED_ON = "The table has been modified"
 _TIMEOUT_MS = 120_000
 _TEXT_MAX = 16 * 1024 * 1024
 _COUNT_MAX = 2_000_000
@@ -59,6 +63,16 @@ class Connection(Generic[C]):
 def user_name() -> str:
     """What this process is called in a metastore; it may have no name on its machine."""
     return os.environ.get(USER) or _NOBODY
+
+
+def has_moved_on(error: Any) -> bool:
+    """Whether Hive refused a change because the table is not as the change expects it."""
+    return _MOVED_ON in str(error.message)
+
+
+def words_of(error: Exception) -> str:
+    """Those of an error of Hive's or Thrift's, for a message."""
+    return quoted(getattr(error, "message", None) or error)
 
 
 def _opened(addresses: tuple[HiveAddress, ...]) -> Any:

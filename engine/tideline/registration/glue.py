@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tideline.errors import ConfigError
 from tideline.glue.address import ENDPOINT, REGION, GlueAddress
@@ -26,12 +25,11 @@ from tideline.registration.metastore import (
     RegisteredPartition,
     RegisteredTable,
     StorageFormat,
+    batches,
 )
 from tideline.registration.table_name import TableName
 from tideline.storage.location import StoreLocation
 from tideline.trust.foreign_words import quoted
-
-T = TypeVar("T")
 
 _CHANGED_AT_ONCE: Final = 100
 _DROPPED_AT_ONCE: Final = 25
@@ -124,7 +122,7 @@ class GlueMetastore:
     def add_partitions(
         self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
     ) -> None:
-        for some in _batches(partitions, _CHANGED_AT_ONCE):
+        for some in batches(partitions, _CHANGED_AT_ONCE):
             given = [
                 {
                     "Values": list(partition.values),
@@ -143,7 +141,7 @@ class GlueMetastore:
         self._update(table, ((one, {"Location": places[_values(one)]}) for one in stored))
 
     def drop_partitions(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> None:
-        for some in _batches(values, _DROPPED_AT_ONCE):
+        for some in batches(values, _DROPPED_AT_ONCE):
             request = {"PartitionsToDelete": [{"Values": list(each)} for each in some]}
             self._change(table, "BatchDeletePartition", request, unless=Refusal.MISSING)
 
@@ -163,7 +161,7 @@ class GlueMetastore:
             yield from _done(page, table.name)
 
     def _read(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> Iterator[Answer]:
-        for some in _batches(values, _READ_AT_ONCE):
+        for some in batches(values, _READ_AT_ONCE):
             waiting: Any = [{"Values": list(each)} for each in some]
             while waiting:
                 request = {**_of(table), "PartitionsToGet": waiting}
@@ -178,7 +176,7 @@ class GlueMetastore:
         self, table: RegisteredTable, changed: Iterable[tuple[Answer, Mapping[str, Any]]]
     ) -> None:
         """Change the storage descriptors of partitions; what else they have stays."""
-        for some in _batches(changed, _CHANGED_AT_ONCE):
+        for some in batches(changed, _CHANGED_AT_ONCE):
             entries = [
                 {
                     "PartitionValueList": list(_values(stored)),
@@ -278,9 +276,3 @@ def _done(found: Any, subject: object) -> Any:
     if isinstance(found, Refused):
         raise found.error(value=str(subject))
     return found
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some

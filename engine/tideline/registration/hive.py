@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from thrift.Thrift import TApplicationException, TException
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hive.address import HiveAddress, hive_addresses
-from tideline.hive.connection import Connection, user_name
+from tideline.hive.connection import REFUSALS, Connection, has_moved_on, user_name, words_of
 from tideline.hudi.table.table_config import TableConfig
 from tideline.registration.metastore import (
     LAST_COMMIT,
@@ -25,17 +24,16 @@ from tideline.registration.metastore import (
     RegisteredPartition,
     RegisteredTable,
     StorageFormat,
+    batches,
 )
 from tideline.registration.partition_values import partition_name
 from tideline.registration.table_name import TableName
 from tideline.storage.location import StoreLocation
-from tideline.trust.foreign_words import quoted
 
 T = TypeVar("T")
 
 _BATCH = 1000
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
-_MOVED_ON = "The table has been modified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +66,10 @@ class HiveMetastore:
             except ttypes.NoSuchObjectException:
                 client.create_database(made)
 
-        self._told(create, unless=ttypes.AlreadyExistsException)
+        self._answer(create, unless=ttypes.AlreadyExistsException)
 
     def table(self, name: TableName) -> RegisteredTable | None:
-        found = self._told(
+        found = self._answer(
             methodcaller("get_table", name.database, name.name),
             unless=ttypes.NoSuchObjectException,
         )
@@ -82,7 +80,7 @@ class HiveMetastore:
             client.create_table(_hive_table(table))
             return True
 
-        return bool(self._told(create, unless=ttypes.AlreadyExistsException))
+        return bool(self._answer(create, unless=ttypes.AlreadyExistsException))
 
     def alter_table(self, seen: RegisteredTable, table: RegisteredTable) -> bool:
         name = table.name
@@ -105,12 +103,12 @@ class HiveMetastore:
                     name.database, name.name, stored, environment
                 )
             except ttypes.MetaException as error:
-                if _MOVED_ON in str(error.message):
+                if has_moved_on(error):
                     return False
                 raise
             return True
 
-        return bool(self._told(alter, unless=ttypes.NoSuchObjectException))
+        return bool(self._answer(alter, unless=ttypes.NoSuchObjectException))
 
     def partitions(
         self, table: RegisteredTable, values: Iterable[tuple[str, ...]] | None = None
@@ -122,7 +120,7 @@ class HiveMetastore:
         self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
     ) -> None:
         name = table.name
-        for some in _batches(partitions):
+        for some in batches(partitions, _BATCH):
             request = ttypes.AddPartitionsRequest(
                 dbName=name.database,
                 tblName=name.name,
@@ -130,7 +128,7 @@ class HiveMetastore:
                 ifNotExists=True,
                 needResult=False,
             )
-            self._told(methodcaller("add_partitions_req", request))
+            self._answer(methodcaller("add_partitions_req", request))
 
     def move_partitions(
         self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
@@ -138,10 +136,10 @@ class HiveMetastore:
         name = table.name
         places = {partition.values: partition.location for partition in partitions}
         context = ttypes.EnvironmentContext(properties=dict(_NO_STATISTICS))
-        for some in _batches(self._stored_partitions(table, places)):
+        for some in batches(self._stored_partitions(table, places), _BATCH):
             for stored in some:
                 stored.sd.location = places[tuple(stored.values)]
-            self._told(
+            self._answer(
                 methodcaller(
                     "alter_partitions_with_environment_context",
                     *(name.database, name.name, some, context),
@@ -151,7 +149,7 @@ class HiveMetastore:
     def drop_partitions(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> None:
         name = table.name
         for each in values:
-            self._told(
+            self._answer(
                 methodcaller("drop_partition", name.database, name.name, list(each), False),
                 unless=ttypes.NoSuchObjectException,
             )
@@ -162,39 +160,29 @@ class HiveMetastore:
         name = table.name
         columns = [column.name for column in table.partition_columns]
         if values is None:
-            names = self._told(methodcaller("get_partition_names", name.database, name.name, -1))
+            names = self._answer(methodcaller("get_partition_names", name.database, name.name, -1))
         else:
             names = [partition_name(columns, each) for each in values]
-        for some in _batches(names):
-            yield from self._told(
+        for some in batches(names, _BATCH):
+            yield from self._answer(
                 methodcaller("get_partitions_by_names", name.database, name.name, some)
             )
 
-    def _told(self, ask: Callable[[Client], T], *, unless: type[Exception] | None = None) -> Any:
+    def _answer(self, ask: Callable[[Client], T], *, unless: type[Exception] | None = None) -> Any:
         """The answer; None for the error `unless`. Raises as every metastore."""
         try:
             with Connection(self.addresses, Client) as client:
                 return ask(client)
-        except (ttypes.InvalidOperationException, ttypes.InvalidObjectException) as error:
-            raise ConfigError(f"the metastore refuses: {_words(error)}") from error
+        except REFUSALS as error:
+            raise ConfigError(f"the metastore refuses: {words_of(error)}") from error
         except TApplicationException as error:
-            message = f"the metastore does not take Hive's calls: {_words(error)}"
+            message = f"the metastore does not take Hive's calls: {words_of(error)}"
             raise StorageUnavailableError(message) from error
         except (TException, OSError, ValueError) as error:
             if unless is not None and isinstance(error, unless):
                 return None
-            message = f"the metastore does not answer: {_words(error)}"
+            message = f"the metastore does not answer: {words_of(error)}"
             raise StorageUnavailableError(message) from error
-
-
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(items)
-    while some := list(islice(rest, _BATCH)):
-        yield some
-
-
-def _words(error: Exception) -> str:
-    return quoted(getattr(error, "message", None) or error)
 
 
 def _value(stored: Any) -> RegisteredTable:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from tideline.hudi.table.table_config import TableConfig
 from tideline.registration.table_name import TableName
 from tideline.storage.location import StoreLocation
+
+T = TypeVar("T")
 
 LAST_COMMIT = "last_commit_time_sync"
 """Of a registered table: the newest instant that its partitions are registered up to."""
@@ -114,3 +117,10 @@ class Metastore(Protocol):
 
     def drop_partitions(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> None:
         """Forget partitions; those that are not there are no fault. No file is deleted."""
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of so many, as calls of a metastore take them."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

@@ -42,7 +42,7 @@ from thrift.Thrift import TException
 
 from tideline.errors import UnsupportedTableError
 from tideline.hive.address import HiveAddress, hive_addresses
-from tideline.hive.connection import Connection, user_name
+from tideline.hive.connection import REFUSALS, Connection, has_moved_on, user_name, words_of
 from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
 from tideline.trust.foreign_words import quoted
 
@@ -69,11 +69,9 @@ _ASKING = (
 check_overridden(HiveCatalog, *_OVERRIDDEN, *_ASKING)
 
 _METADATA, _PREVIOUS = "metadata_location", "previous_metadata_location"
-_MOVED_ON = "The table has been modified"
 _VALUE_MAX = 4000
 """As many characters of a parameter Hive's own schema keeps in some databases."""
 _DEFAULTS = {HIVE2_COMPATIBLE: "true", LOCK_CHECK_MAX_WAIT_TIME: "0.1", LOCK_CHECK_RETRIES: "300"}
-_REFUSALS = (ttypes.InvalidOperationException, ttypes.InvalidObjectException)
 
 
 class BoundedHiveCatalog(OwnFiles, HiveCatalog):
@@ -148,14 +146,13 @@ def _in_words(method: Callable[..., Any]) -> Callable[..., Any]:
     """Hive's own errors cannot be changed, which context managers do on their way."""
 
     @wraps(method)
-    def told(*given: Any, **named: Any) -> Any:
+    def in_words(*given: Any, **named: Any) -> Any:
         try:
             return method(*given, **named)
         except TException as error:
-            words = quoted(getattr(error, "message", None) or error)
-            raise HiveFailureError(f"{type(error).__name__}: {words}") from error
+            raise HiveFailureError(f"{type(error).__name__}: {words_of(error)}") from error
 
-    return told
+    return in_words
 
 
 for _name in _ASKING:
@@ -223,9 +220,9 @@ class _GuardedClient(Client):  # type: ignore[misc]
         }
         try:
             change()
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise ValidationError(f"the metastore refuses: {quoted(error.message)}") from error
         except ttypes.MetaException as error:
-            if _MOVED_ON in str(error.message):
+            if has_moved_on(error):
                 raise CommitFailedException(quoted(error.message)) from error
             raise
