@@ -3,6 +3,9 @@
 Committed is visible. Conflicted is not and never will be. Unknown is neither for certain: a request
 to make the commit visible was sent, its reply was lost, and the store stayed away. The facade turns
 the last two into two different errors, because only one of them is safe to repeat.
+
+A fourth comes from stores that break their promise alone: CompletedByAnother. Only one process
+creates an instant, and only that one completes it, unless the store let two create one object.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tideline.errors import ConflictError, UnknownOutcomeError
+from tideline.errors import ConflictError, CorruptTableError, UnknownOutcomeError
 from tideline.hudi.commit.conflict import Conflicted
 from tideline.hudi.metadata_table.keep import UNTOUCHED, MetadataOutcome
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
@@ -43,6 +46,14 @@ class Unknown:
         return f"tideline list-instants {table} --instant {self.instant}"
 
 
+@dataclass(frozen=True, slots=True)
+class CompletedByAnother:
+    """`instant` of this process is completed, and not by this process. Nothing was undone: the
+    files of both writers have the same instant."""
+
+    instant: InstantTime
+
+
 WriteOutcome: TypeAlias = Committed | Conflicted | Unknown
 
 
@@ -67,6 +78,18 @@ def unknown_error(outcome: Unknown, *, table: str, token: str | None = None) -> 
         "it is unknown whether this commit took place: the store went away while it became "
         f"visible ({outcome.reason}). Do not simply repeat it; ask "
         f"`{outcome.how_to_find_out(table)}`{again}",
+        table=table,
+        instant=outcome.instant,
+    )
+
+
+def foreign_completion_error(outcome: CompletedByAnother, *, table: str) -> CorruptTableError:
+    """The error that says that the store is at fault, and how to find out."""
+    return CorruptTableError(
+        "another writer completed the instant of this one: the store let both create the same "
+        "object, and rows of this write may be in the table, or missing. Run "
+        f"`tideline check-store {table}`, move the table to a store that passes, and compare its "
+        "rows with what was written",
         table=table,
         instant=outcome.instant,
     )

@@ -12,9 +12,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from tideline.errors import TidelineError
 from tideline.hudi.capabilities.guard import require_by_properties
 from tideline.hudi.commit.conflict import Conflicted
-from tideline.hudi.commit.outcome import Committed, Unknown, conflict_error, unknown_error
+from tideline.hudi.commit.outcome import (
+    Committed,
+    CompletedByAnother,
+    Unknown,
+    conflict_error,
+    foreign_completion_error,
+    unknown_error,
+)
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.transaction import WriteTransaction, begin_write
@@ -34,7 +42,8 @@ def commit_write(
     """Run one transaction; what fails inside is undone before the error is raised again.
 
     Raises ConflictError when another write got in the way, UnknownOutcomeError when the store went
-    away while the commit became visible, and what `write` raises.
+    away while the commit became visible, CorruptTableError when the store let another writer
+    complete our instant, and what `write` raises.
     """
     require_by_properties(table, request.operation.permission)
     started_s, before = table.clock.monotonic_s(), ResourceUsage.so_far()
@@ -54,9 +63,11 @@ def commit_write(
         seconds = table.clock.monotonic_s() - started_s
         spent = ResourceUsage.so_far().since(before)
         return _done(transaction, outcome, seconds, spent, undeclared)
-    transaction.abort()
+    found_then = transaction.abort()
     if isinstance(outcome, Repeated):
         return _repeated(request, outcome)
+    if isinstance(found_then, CompletedByAnother):
+        raise foreign_completion_error(found_then, table=table.location.uri)
     raise conflict_error(outcome, table=table.location.uri, instant=transaction.instant)
 
 
@@ -71,20 +82,28 @@ def repeated_write(table: HoodieTable, request: WriteRequest) -> WriteDone | Non
 def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> Committed | None:
     """The commit, when it took place in spite of the error; None when nothing is visible.
 
-    Raises UnknownOutcomeError. What was interrupted stays so: an unknown outcome is logged then.
+    Raises UnknownOutcomeError, and CorruptTableError where another writer completed the instant.
+    What was interrupted stays so: such an outcome is logged then.
     """
     is_interrupted = not isinstance(error, Exception)
     found = transaction.abort(patiently=not is_interrupted)
-    if isinstance(found, Unknown):
-        token = transaction.request.token.token if transaction.request.token else None
-        unknown = unknown_error(found, table=transaction.table.location.uri, token=token)
+    if isinstance(found, Unknown | CompletedByAnother):
+        told = _error_of(transaction, found)
         if not is_interrupted:
-            raise unknown from error
-        _log.warning("%s", unknown)
+            raise told from error
+        _log.warning("%s", told)
         return None
     if found is not None:
         _log.warning("commit %s took place in spite of: %s", transaction.instant, error)
     return None if is_interrupted else found
+
+
+def _error_of(transaction: WriteTransaction, found: Unknown | CompletedByAnother) -> TidelineError:
+    table = transaction.table.location.uri
+    if isinstance(found, CompletedByAnother):
+        return foreign_completion_error(found, table=table)
+    token = transaction.request.token.token if transaction.request.token else None
+    return unknown_error(found, table=table, token=token)
 
 
 def _done(

@@ -39,7 +39,7 @@ from tideline.hudi.commit.compared_keys import comparison_of_keys
 from tideline.hudi.commit.completion import CommitState
 from tideline.hudi.commit.conflict import Conflicted, TransactionStart, find_write_conflict
 from tideline.hudi.commit.finalize import delete_unreported_files
-from tideline.hudi.commit.outcome import Committed, Unknown
+from tideline.hudi.commit.outcome import Committed, CompletedByAnother, Unknown
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.file_group.stored_contents import StoredContents
@@ -245,15 +245,16 @@ class WriteTransaction:
         self.pending.tidy_up()
         return committed
 
-    def abort(self, *, patiently: bool = True) -> Committed | Unknown | None:
+    def abort(self, *, patiently: bool = True) -> Committed | CompletedByAnother | Unknown | None:
         """Undo this write and stop its heartbeat; never raises errors of its own.
 
         Returns the commit when it turns out to have taken place after all, Unknown when that could
-        not be found out. Without patience the store is asked only once.
+        not be found out, CompletedByAnother when the store let another writer complete the instant.
+        Without patience the store is asked only once.
         """
         return self.pending.settle(self._settle, patiently=patiently)
 
-    def _settle(self) -> Committed | CommitState:
+    def _settle(self) -> Committed | CompletedByAnother | CommitState:
         now = self.table.timeline().find(self.instant)
         if now is None:
             # What is left of it is no other writer's business, and the lock may be hard to get.
@@ -272,7 +273,9 @@ class WriteTransaction:
                     was_given_up = self._was_rolled_back or self.pending.is_expired
                     execute_rollback(self.table, now, lists_files=was_given_up)
                     return CommitState.UNDONE
-        assert self._completing is not None, "no other writer completes this write"
+        if self._completing is None or not self.pending.is_sent:
+            # Its files have our instant as well: what is theirs cannot be told from ours.
+            return CompletedByAnother(self.instant)
         self.pending.tidy_up()
         return self._completing
 
