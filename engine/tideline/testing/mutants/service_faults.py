@@ -184,9 +184,16 @@ SERVICE_FAULTS = (
     Fault(
         "archival takes the table lock for another time than asked for",
         "engine/tideline/hudi/services/archival/execute.py",
-        "        with table.lock(lock_timing).acquire():\n",
-        "        with table.lock().acquire():\n",
+        "        with table.lock(lock_timing).acquire() as lease:\n",
+        "        with table.lock().acquire() as lease:\n",
         ("engine/tests/hudi/services/test_services_among_others.py",),
+    ),
+    Fault(
+        "archival continues without its lock",
+        "engine/tideline/hudi/services/archival/lock_loss.py",
+        "        if not has_lease(lease):\n",
+        "        if False:\n",
+        ("engine/tests/hudi/services/test_archival_without_its_lock.py",),
     ),
     Fault(
         "a service completes although its rollback has begun",

@@ -9,6 +9,7 @@ from typing import Protocol
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.merge import MergedArchives
 from tideline.hudi.timeline.instant import Instant
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.object_store import ObjectInfo
 
 
@@ -39,12 +40,16 @@ class ArchiveWriter(Protocol):
         """Those of the completed instants in the active timeline that were archived already."""
 
     def write(
-        self, states: Mapping[Instant, Sequence[StoredState]], config: ArchivalConfig
+        self,
+        states: Mapping[Instant, Sequence[StoredState]],
+        config: ArchivalConfig,
+        guard: Guard = unguarded,
     ) -> WrittenArchive:
         """Write instants, given with the objects of all their states, as one file.
 
         Raises CorruptTableError for a body that cannot be read, ConflictError when another engine
-        was faster.
+        was faster, ObjectNotFoundError for a body that is gone, and what `guard` raises once all
+        bodies are read.
         """
 
     def merge(self, config: ArchivalConfig) -> MergedArchives | None:

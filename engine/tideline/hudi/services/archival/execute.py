@@ -13,6 +13,7 @@
 
 Each such portion runs under the table lock, which is free for a while between two of them, so that
 writers need not wait for the whole: what a portion leaves is what a run that died after it leaves.
+A portion that lost the lock stops before its next write, as a conflict (`lock_loss`).
 Source: Hudi's TimelineArchiverV1, TimelineArchiverV2.
 """
 
@@ -28,6 +29,7 @@ from tideline.hudi.services.archival.archive_writer import (
     WrittenArchive,
 )
 from tideline.hudi.services.archival.config import ArchivalConfig
+from tideline.hudi.services.archival.lock_loss import lock_guard, losses_are_conflicts
 from tideline.hudi.services.archival.log_archive import LogArchiveWriter
 from tideline.hudi.services.archival.lsm_archive import LsmArchiveWriter
 from tideline.hudi.services.archival.merge import MergedArchives
@@ -51,6 +53,7 @@ from tideline.plain_json import members
 from tideline.services.benefit import Benefit
 from tideline.services.explanation import NotDue
 from tideline.services.report import ServiceReport
+from tideline.storage.lock import Guard, unguarded
 from tideline.wording import counted
 
 PAUSE_S = 1.5
@@ -181,19 +184,46 @@ def archive_table(
     while done is None or done.left:
         if done is not None:
             table.clock.sleep(PAUSE_S)
-        with table.lock(lock_timing).acquire():
-            portion = execute_archival(table, config if done is None else config.resume())
+        with table.lock(lock_timing).acquire() as lease:
+            portion = execute_archival(
+                table,
+                config if done is None else config.resume(),
+                guard=lock_guard(table, lease),
+            )
         done = portion if done is None else done.followed_by(portion)
     return done
 
 
 def execute_archival(
-    table: HoodieTable, config: ArchivalConfig, plan_timeline: Planning = plan_table_archival
+    table: HoodieTable,
+    config: ArchivalConfig,
+    plan_timeline: Planning = plan_table_archival,
+    guard: Guard = unguarded,
 ) -> ArchivalDone:
     """Archive one portion of what is due, the oldest instants. Call under the table lock.
 
     Raises CorruptTableError for an instant whose body cannot be read: nothing of it is deleted.
+    Raises ConflictError where the lock was lost, as `guard` says before each step that writes, and
+    where another process takes the same instants away.
     """
+    with losses_are_conflicts(table, guard):
+        return _execute_portion(table, config, plan_timeline, guard)
+
+
+def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], DeletedObjects]:
+    """Finish what a dead run began, without archiving more. Call under the table lock.
+
+    Gives the instants that were archived already and the objects deleted for them. Raises
+    ConflictError where another process takes them away.
+    """
+    with losses_are_conflicts(table, unguarded):
+        resumed, deleted, _ = _finish(table, _archive_writer(table))
+    return resumed, deleted
+
+
+def _execute_portion(
+    table: HoodieTable, config: ArchivalConfig, plan_timeline: Planning, guard: Guard
+) -> ArchivalDone:
     writer = _archive_writer(table)
     resumed, deleted, states = _finish(table, writer)
     plan = plan_timeline(table, _timeline(table, states), config, config.instants_per_portion)
@@ -202,23 +232,16 @@ def execute_archival(
     if isinstance(plan, ArchivalPlan):
         chosen = plan.instants[: config.instants_per_portion]
         left = len(plan.instants) - len(chosen)
-        archives = (writer.write(_states_of(chosen, states), config),)
+        archives = (writer.write(_states_of(chosen, states), config, guard),)
+        guard()
         deleted = deleted + _remove(table, chosen, states)
+    guard()
     merged = None if left else writer.merge(config)
     if archives or merged:
         # The next ingest finds an archived checkpoint without reading the archive.
         read_carried(table.commits.archive(), "", remembers=True)
     not_due = plan if isinstance(plan, NotDue) else None
     return ArchivalDone(archives, resumed, merged, not_due, deleted, left)
-
-
-def finish_archival(table: HoodieTable) -> tuple[tuple[Instant, ...], DeletedObjects]:
-    """Finish what a dead run began, without archiving more. Call under the table lock.
-
-    Gives the instants that were archived already and the objects deleted for them.
-    """
-    resumed, deleted, _ = _finish(table, _archive_writer(table))
-    return resumed, deleted
 
 
 def _finish(

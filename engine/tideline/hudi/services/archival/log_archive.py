@@ -21,6 +21,7 @@ from tideline.hudi.services.archival.merge import MergedArchives, execute_merge,
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.archived import ArchivedTimeline
 from tideline.hudi.timeline.instant import Instant
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.object_store import AlreadyExists
 
 
@@ -44,7 +45,10 @@ class LogArchiveWriter:
         return frozenset(found)
 
     def write(
-        self, states: Mapping[Instant, Sequence[StoredState]], config: ArchivalConfig
+        self,
+        states: Mapping[Instant, Sequence[StoredState]],
+        config: ArchivalConfig,
+        guard: Guard = unguarded,
     ) -> WrittenArchive:
         table, archived = self.table, self.table.commits.archive()
         entries = []
@@ -55,6 +59,7 @@ class LogArchiveWriter:
                 entries.append(
                     archive_entry(state.instant, body, moved_at=moved_at, path=state.info.path)
                 )
+        guard()
         path, size_bytes = append_to_archive(archived, entries, config.entries_per_block)
         return WrittenArchive(path, size_bytes, tuple(states))
 

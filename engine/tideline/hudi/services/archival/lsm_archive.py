@@ -22,6 +22,7 @@ from tideline.hudi.timeline.lsm_writer import (
     merge_history,
     sweep_history,
 )
+from tideline.storage.lock import Guard, unguarded
 
 _PLANNED = frozenset(
     {Action.CLEAN, Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT}
@@ -54,8 +55,10 @@ class LsmArchiveWriter:
         self,
         states: Mapping[Instant, Sequence[StoredState]],
         config: ArchivalConfig,  # noqa: ARG002
+        guard: Guard = unguarded,
     ) -> WrittenArchive:
         rows = [self._row(instant, states[instant]) for instant in sorted(states)]
+        guard()
         file = append_to_history(self.history, rows)
         return WrittenArchive(file.path, file.size_bytes, tuple(states))
 

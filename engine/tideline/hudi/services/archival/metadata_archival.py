@@ -23,14 +23,18 @@ from tideline.hudi.table.table_properties import TableProperties
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant
 from tideline.services.explanation import NotDue
+from tideline.storage.lock import Guard, unguarded
 from tideline.storage.store_below import StoreBelow
 from tideline.wording import counted
 
 
-def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> ArchivalDone | None:
+def archive_metadata_table(
+    table: HoodieTable, config: ArchivalConfig, guard: Guard = unguarded
+) -> ArchivalDone | None:
     """Archive one portion of the metadata table's instants; None where none is kept.
 
     Call under the table lock. Nothing happens where it cannot be read: the next commit sees to it.
+    Raises ConflictError as `execute_archival`.
     """
     if not table.properties.reload().keeps_metadata_table:
         return None
@@ -39,7 +43,7 @@ def archive_metadata_table(table: HoodieTable, config: ArchivalConfig) -> Archiv
         config_there = load_any_table_config(store)
         properties = TableProperties(store, table.clock, config_there, load_any_table_config)
         opened = HoodieTable(table.location, properties, _unlisted)
-        return execute_archival(opened, config, plan_metadata_archival)
+        return execute_archival(opened, config, plan_metadata_archival, guard)
     except (CorruptTableError, UnsupportedTableError, TableNotFoundError):
         return None
 

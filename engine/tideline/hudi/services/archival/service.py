@@ -7,6 +7,7 @@ from typing import ClassVar
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.archival.execute import archive_table, plan_table_archival
+from tideline.hudi.services.archival.lock_loss import lock_guard
 from tideline.hudi.services.archival.metadata_archival import archive_metadata_table
 from tideline.hudi.services.archival.plan import ArchivalFacts, plan_archival
 from tideline.hudi.services.context import ServiceContext
@@ -45,8 +46,8 @@ class Archival(TableService):
         config, timing = self.settings(context.settings), context.config.lock_timing
         done = archive_table(context.table, config, lock_timing=timing)
         if done.archives:
-            with context.table.lock(timing).acquire():
-                archive_metadata_table(context.table, config)
+            with context.table.lock(timing).acquire() as lease:
+                archive_metadata_table(context.table, config, lock_guard(context.table, lease))
         did_something = bool(done.archives or done.resumed or done.merged)
         if not did_something and done.not_due is not None:
             return ServiceRun(self, not_due=done.not_due)
