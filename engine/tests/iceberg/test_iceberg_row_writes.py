@@ -257,6 +257,20 @@ def test_partitions_of_the_two_zeros_are_two(version: int, properties: dict[str,
     assert ids(table) == [-5, 3, 5, 8]
 
 
+@pytest.mark.parametrize("properties", [{}, MERGE], ids=["copy", "merge"])
+def test_partitions_of_real_numbers_are_overwritten_in_files_of_an_older_spec(
+    properties: dict[str, str],
+) -> None:
+    table = created(properties=properties)
+    numbers = [2.0, 1.5, -0.0, math.nan, None]
+    table.write([{"id": number, "n": n} for number, n in enumerate(numbers)])
+    table.alter().add_partition_field("n").commit()
+    table.write([{"id": 9, "n": 2.0}, {"id": 10, "n": math.nan}], "overwrite_partitions")
+    assert ids(table) == [1, 2, 4, 9, 10]
+    table.write([{"id": 11, "n": 0.0}, {"id": 12, "n": None}], "overwrite_partitions")
+    assert ids(table) == [1, 2, 9, 10, 11, 12]
+
+
 def test_a_delete_by_key_is_given_all_of_the_key() -> None:
     table = created(3, format_version=3)
     table.alter().add_column("region", "string", default="eu").commit()

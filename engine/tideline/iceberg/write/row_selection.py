@@ -130,9 +130,9 @@ class RowsOfPartitions:
         schema = self.metadata.schema()
         kept = tuple(field for field in schema.fields if field.name in rows.schema.names)
         columns = PartitionSplitter(self.spec, Schema(schema.schema_id, kept)).columns(rows)
+        kinds = self.spec.partition_type(schema).fields
         typed = [
-            column.cast(values.array.type)
-            for column, values in zip(columns, self.values.values, strict=True)
+            column.cast(arrow_type(kind.type)) for column, kind in zip(columns, kinds, strict=True)
         ]
         return np.flatnonzero(self.values.numbers(typed) != ABSENT)
 
