@@ -99,6 +99,19 @@ def test_a_restore_is_followed() -> None:
     assert metastore.tables[NAME].last_commit == str(saved.instant)
 
 
+def test_partitions_of_a_table_that_was_here_before_go() -> None:
+    table, metastore = made(), MemoryMetastore()
+    sync(table, metastore)
+    store = table.store()
+    for info in list(store.list()):
+        store.delete(info.path)
+    table.fake_clock.advance(60)
+    table = SmallTable.create(table.location, table.fake_clock)
+    write(table, [2, 3], 1, partitions=4)
+    assert sync(table, metastore).tables[0].partitions_dropped == 2
+    assert registered(metastore) == ["p2", "p3"]
+
+
 def test_everything_is_compared_where_it_is_not_known_what_was_synced() -> None:
     table, metastore = made(), MemoryMetastore()
     sync(table, metastore)

@@ -3,7 +3,8 @@
 1. What the metastore has is read first and the timeline after it: partitions that it has and the
    table has not were dropped, and are not yet to come.
 2. Commits since the last sync name the partitions to compare; all are compared where that is not
-   known: the first time, after a restore, where commits may have been archived in between.
+   known: the first time, after a restore, where commits may have been archived in between, where
+   another table is at this place now.
 3. New columns are sent before partitions, and last of all the instant up to which it is synced.
    That is void where another process has synced meanwhile; then all of it is done again, for what
    this process compared as well, as both may have changed the same partition.
@@ -161,7 +162,8 @@ class _Sync:
         times = {str(instant.time) for instant in completed}
         if timeline.has_archive and start > settled:
             return None
-        if last >= start and last not in times:
+        is_archived = timeline.has_archive and last < start
+        if last not in times and not is_archived:
             return None
         new = (
             instant
