@@ -11,6 +11,7 @@ import pytest
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.table_config import TableConfig
 from tideline.registration.definition import Definition, definition, spark_schema_of
+from tideline.registration.metastore import RegisteredColumn
 from tideline.registration.partition_values import PartitionValues, partition_name
 from tideline.registration.table_name import TableName
 
@@ -20,6 +21,15 @@ DAYS = {
     "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
 }
 ESCAPED = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+
+DATED = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("seen", pa.timestamp("us", tz="UTC")),
+        ("tick", pa.timestamp("ms")),
+        ("at", pa.timestamp("us")),
+    ]
+)
 
 
 def config(partitions: str = "", **properties: str) -> TableConfig:
@@ -126,6 +136,14 @@ def test_a_long_schema_is_in_parts() -> None:
         (config("part,day"), "part=p0/day=2024-01-05", ("p0", "2024-01-05")),
         (config("part,day"), "p0/19727", ("p0", "2024-01-05")),
         (config("part,day"), "p0/__HIVE_DEFAULT_PARTITION__", ("p0", "__HIVE_DEFAULT_PARTITION__")),
+        (config("day"), "day=-1", ("1969-12-31",)),
+        (config("day"), "99999999", ("99999999",)),
+        (config("seen"), "1704424305678901", ("2024-01-05 03:11:45.678901",)),
+        (config("seen"), "seen=1704424305000000", ("2024-01-05 03:11:45",)),
+        (config("seen"), "-1", ("1969-12-31 23:59:59.999999",)),
+        (config("seen"), "2024-01-05 03:11:45.0", ("2024-01-05 03:11:45.0",)),
+        (config("seen"), "__HIVE_DEFAULT_PARTITION__", ("__HIVE_DEFAULT_PARTITION__",)),
+        (config("tick"), "1704424305678", ("2024-01-05 03:11:45.678",)),
         (config("at", **DAYS), "2024/01/05", ("2024/01/05",)),
         (config("at", **DAYS), "at=2024/01/05", ("2024/01/05",)),
         (
@@ -140,7 +158,15 @@ def test_a_long_schema_is_in_parts() -> None:
     ],
 )
 def test_folders_become_values(described: TableConfig, folder: str, values: Any) -> None:
-    assert PartitionValues(described, ["day"]).of(folder) == values
+    assert PartitionValues(described, DATED).of(folder) == values
+
+
+def test_a_number_stays_one_in_a_column_of_numbers() -> None:
+    values = PartitionValues(config("seen,day"), DATED)
+    for kind, value in (("bigint", "1704424305000000"), ("timestamp", "2024-01-05 03:11:45")):
+        columns = [RegisteredColumn("seen", kind), RegisteredColumn("day", "date")]
+        folder = "1704424305000000/19727"
+        assert values.registered_as(columns).of(folder) == (value, "2024-01-05")
 
 
 def test_a_formatted_time_is_text_whatever_its_column_holds() -> None:

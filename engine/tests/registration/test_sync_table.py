@@ -14,6 +14,7 @@ from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
 from tideline.hudi.services.restore.execute import restore_table
 from tideline.hudi.services.savepoint.execute import create_savepoint
 from tideline.hudi.table.table_config import TableType
+from tideline.lake_table import LakeTable
 from tideline.registration.definition import SPARK_SCHEMA
 from tideline.registration.metastore import RegisteredColumn, RegisteredTable
 from tideline.registration.outcome import Synced
@@ -305,3 +306,25 @@ def test_one_that_is_never_first_says_so() -> None:
     metastore.between = touched
     with pytest.raises(ConflictError, match="always first to sync"):
         sync(table, metastore)
+
+
+def test_partitions_by_a_time_are_times_and_numbers_in_a_column_of_numbers() -> None:
+    metastore = MemoryMetastore()
+    table = LakeTable.create(
+        "memory://partitions-by-a-time", record_key="id", partition_by="at", name="trips"
+    )
+    moments = pa.array([1_704_424_305_000_000], pa.timestamp("us", tz="UTC"))
+    table.write(pa.table({"id": ["a"], "at": moments}), options=QUIET)
+
+    def synced(**more: Any) -> dict[tuple[str, ...], str]:
+        sync_table(table.hoodie_table, metastore, NAME, **more)
+        return metastore.kept[NAME]
+
+    location = table.uri + "/1704424305000000"
+    assert synced() == {("2024-01-05 03:11:45",): location}
+    numbers = (RegisteredColumn("at", "bigint"),)
+    metastore.tables[NAME] = replace(metastore.tables[NAME], partition_columns=numbers)
+    metastore.kept[NAME] = {("1704424305000000",): location}
+    metastore.calls.clear()
+    assert synced(everything=True) == {("1704424305000000",): location}
+    assert not metastore.calls

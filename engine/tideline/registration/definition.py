@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.table.meta_column import with_meta_fields
@@ -53,6 +52,10 @@ class Definition:
     tables: tuple[RegisteredTable, ...]
     values: PartitionValues
 
+    def values_of(self, seen: RegisteredTable | None) -> PartitionValues:
+        """The same as the metastore has them, where it has the table."""
+        return self.values if seen is None else self.values.registered_as(seen.partition_columns)
+
 
 def definition(
     config: TableConfig,
@@ -68,8 +71,7 @@ def definition(
     """
     refuse_unregistrable(config)
     every = with_meta_fields(columns) if config.populate_meta_fields else columns
-    days = [column.name for column in columns if types.is_date32(column.type)]
-    values = PartitionValues(config, days)
+    values = PartitionValues(config, columns)
     kept, partition_columns = _columns(every, values, config)
     shared = {
         "EXTERNAL": "TRUE",

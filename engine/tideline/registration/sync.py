@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tideline.errors import ConflictError, UnsupportedTableError
+from tideline.errors import ConflictError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
@@ -111,15 +111,16 @@ class _Sync:
             return Synced(self.metastore.kind, None)
         wanted = self._definition(facts)
         folders = self._compared(seen, facts.timeline)
-        there = [self._registered(each, wanted.values, folders) for each in seen]
+        there = [self._registered(each, wanted.values_of(each), folders) for each in seen]
         if folders is None:
             facts = self._facts() or facts
             wanted = self._definition(facts)
-        present = self._present(wanted.values, facts.timeline, folders)
+        present = self._present(facts.timeline, folders)
         done = []
         for before, table, partitions in zip(seen, wanted.tables, there, strict=True):
             planned = plan_table(before, table)
-            found = partitions_below(planned.location, present)
+            by_values = wanted.values_of(before).folders(present)
+            found = partitions_below(planned.location, by_values)
             step = _Step(self.metastore, before, planned, plan_partitions(partitions, found))
             if not dry_run and not step.take(facts.position):
                 return None
@@ -186,22 +187,12 @@ class _Sync:
             return ()
         return tuple(self.metastore.partitions(seen, map(values.of, folders)))
 
-    def _present(
-        self, values: PartitionValues, timeline: ActiveTimeline, folders: frozenset[str] | None
-    ) -> Mapping[tuple[str, ...], str]:
-        """The folders with files, of all or of those to compare, by their values."""
-        if not values.columns or folders == frozenset():
-            return {}
+    def _present(self, timeline: ActiveTimeline, folders: frozenset[str] | None) -> tuple[str, ...]:
+        """The folders with files, of all or of those to compare; none of a table without them."""
+        if not self.table.config.partition_fields or folders == frozenset():
+            return ()
         view = self.table.files.read_view(timeline, folders)
-        found: dict[tuple[str, ...], str] = {}
-        for folder in view.partitions:
-            if not view.file_groups(folder):
-                continue
-            other = found.setdefault(values.of(folder), folder)
-            if other != folder:
-                message = f"partitions {other} and {folder} have the same values in a metastore"
-                raise UnsupportedTableError(message, table=self.table.uri, path=folder)
-        return found
+        return tuple(folder for folder in view.partitions if view.file_groups(folder))
 
 
 @dataclass(frozen=True, slots=True)
