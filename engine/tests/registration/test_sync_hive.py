@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,3 +170,23 @@ def test_a_metastore_that_is_away_or_refuses_is_named(
     assert metastore.table(TableName(database, "none")) is None
     with pytest.raises(ConfigError, match="the metastore refuses"):
         metastore.create_database("not a name")
+
+
+def test_columns_may_come_anywhere_and_a_refusal_says_what_helps(
+    tmp_path: Path, metastore: HiveMetastore, database: str
+) -> None:
+    table, name = create(tmp_path / "t"), TableName(database, "t")
+    table.write(rows(("p", 1), w=1.5, v="a"))
+    sync_table(table.hoodie_table, metastore, name)
+    whole = metastore.table(name)
+    assert whole is not None
+    other = replace(whole, name=TableName(database, "other"), columns=whole.columns[:-2])
+    other = replace(other, columns=(whole.columns[-1], *other.columns))
+    assert metastore.create_table(other)
+    assert sync_table(table.hoodie_table, metastore, other.name).tables[0].is_altered
+    found = metastore.table(other.name)
+    assert found is not None
+    assert found.columns == (*other.columns, whole.columns[-2])
+    retyped = (*found.columns[:-1], replace(found.columns[-1], type="date"))
+    with pytest.raises(ConfigError, match=r"col\.type\.changes=false .* or drop the table there"):
+        metastore.alter_table(found, replace(found, columns=retyped))

@@ -180,6 +180,17 @@ def test_columns_come_and_widen_and_what_others_put_there_stays() -> None:
     assert '"w"' in now.parameters[f"{SPARK_SCHEMA}.part.0"]
 
 
+def test_columns_keep_their_order_and_new_ones_come_behind() -> None:
+    table, metastore = made(), MemoryMetastore()
+    sync(table, metastore)
+    whole = metastore.tables[NAME].columns
+    there = (whole[-1], *whole[1:-2])
+    metastore.tables[NAME] = replace(metastore.tables[NAME], columns=there)
+    sync(table, metastore)
+    assert metastore.tables[NAME].columns == (*there, whole[0], whole[-2])
+    assert not sync(table, metastore).is_changed
+
+
 def test_a_merge_on_read_table_is_registered_three_times() -> None:
     table, metastore = made(table_type=TableType.MERGE_ON_READ), MemoryMetastore()
     done = sync(table, metastore)

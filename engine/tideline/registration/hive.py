@@ -34,6 +34,11 @@ T = TypeVar("T")
 
 _BATCH = 1000
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+_INCOMPATIBLE = "types incompatible with the existing columns"
+_INCOMPATIBLE_HINT = (
+    ": set hive.metastore.disallow.incompatible.col.type.changes=false in its configuration, or "
+    "drop the table there (its files stay), and sync again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,9 @@ class HiveMetastore:
             with Connection(self.addresses, Client) as client:
                 return ask(client)
         except REFUSALS as error:
-            raise ConfigError(f"the metastore refuses: {words_of(error)}") from error
+            words = words_of(error)
+            hint = _INCOMPATIBLE_HINT if _INCOMPATIBLE in words else ""
+            raise ConfigError(f"the metastore refuses: {words}{hint}") from error
         except TApplicationException as error:
             message = f"the metastore does not take Hive's calls: {words_of(error)}"
             raise StorageUnavailableError(message) from error

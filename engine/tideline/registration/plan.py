@@ -115,9 +115,11 @@ def _refuse_other(seen: RegisteredTable, wanted: RegisteredTable) -> None:
 def _planned_columns(
     seen: tuple[RegisteredColumn, ...], wanted: tuple[RegisteredColumn, ...]
 ) -> tuple[RegisteredColumn, ...]:
+    """In the order that they have, new ones behind: Hive compares types by position."""
     known = {column.name.lower(): column for column in seen}
-    planned = tuple(_planned_column(known.get(column.name), column) for column in wanted)
-    return seen if frozenset(planned) == frozenset(seen) else planned
+    planned = {column.name: _planned_column(known.get(column.name), column) for column in wanted}
+    kept = [planned[name] for name in known if name in planned]
+    return (*kept, *(column for name, column in planned.items() if name not in known))
 
 
 def _planned_column(seen: RegisteredColumn | None, wanted: RegisteredColumn) -> RegisteredColumn:
