@@ -92,7 +92,8 @@ def test_renewed_keys_are_for_the_same_place(catalog: Elsewhere) -> None:
     opened = open_catalog("lake", {"uri": catalog.url})
     origin = OpenedOrigin(opened, ("shop", "orders"))  # type: ignore[arg-type]
     first, second = origin().keys[0], origin().keys[0]
-    assert first.options == second.options == {"endpoint": ENDPOINT, "region": "eu-central-1"}
+    assert first.properties == second.properties
+    assert first.properties.options == {"endpoint": ENDPOINT, "region": "eu-central-1"}
     paths = [asked.path for asked in catalog.received if asked.kind == "table"]
     assert [path.endswith("/credentials") for path in paths] == [False, True]
 

@@ -44,7 +44,7 @@ from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles, check_overridden
 from tideline.iceberg.table.catalog_http import BoundedSession
 from tideline.iceberg.table.idempotency import Remembered
-from tideline.iceberg.table.vended_keys import SETTING, Vended, place_in
+from tideline.iceberg.table.vended_keys import SETTING, Vended, beside_keys
 from tideline.secret_values import note_secrets
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
@@ -122,7 +122,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         table.config = {}
         if self.uses_vended and isinstance(table.io, OwnFileIO):
             listed = table_response.storage_credentials
-            self._places[identifier_tuple] = place_in(table_response.config)
+            self._places[identifier_tuple] = beside_keys(table_response.config)
             table.io.vended = Vended.of(
                 table_response.config, [(entry.prefix, entry.config) for entry in listed]
             )

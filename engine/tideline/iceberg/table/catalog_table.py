@@ -55,6 +55,7 @@ from tideline.iceberg.table.catalog_update import as_requirement, as_update, met
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
 from tideline.iceberg.table.retry import status_checks
+from tideline.iceberg.table.s3_properties import S3Properties
 from tideline.iceberg.table.table_identity import UNSEEN, TableIdentity
 from tideline.iceberg.table.table_operations import (
     CommitOutcome,
@@ -106,12 +107,15 @@ class CatalogTable:
         self._clock = clock or SystemClock()
         self._access = access
         is_server = isinstance(catalog, RestCatalog)
+        given = _given_to(catalog)
+        self._s3 = S3Properties.of(given) if access.is_of_process else S3Properties()
         self._place = MetadataPlace(
-            AnsweringCatalog(catalog.name, _given_to(catalog), is_server),
+            AnsweringCatalog(catalog.name, given, is_server),
             storage_options,
             open_store or StoreLocation.open,
             access,
             known_place,
+            self._s3,
         )
         if isinstance(catalog, OwnFiles):
             catalog.files = self._place
@@ -185,6 +189,8 @@ class CatalogTable:
         self, base: Loaded, requirements: Iterable[Requirement], updates: Iterable[MetadataUpdate]
     ) -> CommitOutcome:
         asked, changes = tuple(requirements), tuple(updates)
+        if not self._place.catalog.is_server:
+            self.io.require_writes()
         table = self._table
         if table is None:
             raise ValueError("the metadata was not loaded from this table")
@@ -259,14 +265,18 @@ class CatalogTable:
         self._vended = None
         if location.scheme == "s3" and vended.signs_requests and not vended.keys:
             _refuse_without_own(self._access, table=self._name)
-        if location.scheme != "s3" or not vended.keys:
+        if location.scheme != "s3":
             return FileIO(location, recorded, {location: own})
+        if not vended.keys:
+            self._place.require_identity()
+            return FileIO(location, recorded, {location: own}, bars=self._s3.bars)
         assert isinstance(catalog, BoundedRestCatalog)
         origin = OpenedOrigin(catalog, Catalog.identifier_to_tuple(self._identifier))
         self._vended = VendedAccess(origin)
         self._vended.take(vended)
         stores = {location: self._vended.store(location, own)}
-        return FileIO(location, recorded, stores, vended=self._vended)
+        bars = self._s3.bars.beside(self._vended.bars(location.uri))
+        return FileIO(location, recorded, stores, vended=self._vended, bars=bars)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

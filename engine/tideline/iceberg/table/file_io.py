@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Protocol
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
+from tideline.iceberg.table.s3_properties import NO_BARS, Bars
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
@@ -60,9 +61,12 @@ class FileIO:
     )
     declared: tuple[str, ...] = field(default_factory=declared_places)
     vended: Access | None = field(default=None, repr=False, compare=False)
+    bars: Bars = NO_BARS
+    """What the catalog, or its configuration, demands of clients that write and delete."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FileIO, (self.location, self.recorded, {}, self.declared, self.vended)
+        known = self.declared, self.vended, self.bars
+        return FileIO, (self.location, self.recorded, {}, *known)
 
     def also_at(self, places: Iterable[str]) -> FileIO:
         """The same with further places, which a caller and not the metadata names.
@@ -82,7 +86,9 @@ class FileIO:
         return store.open_reader(path)
 
     def open_writer(self, uri: str) -> AbstractContextManager[BinaryIO]:
-        """A stream into a new file, complete when the `with` block ends."""
+        """A stream into a new file, complete when the `with` block ends. Raises
+        UnsupportedTableError where files would need what a store does not give them."""
+        self.require_writes()
         store, path = self.place(uri)
         return store.open_writer(path)
 
@@ -95,9 +101,20 @@ class FileIO:
         return native_file(store, path)
 
     def write(self, uri: str, body: bytes) -> None:
-        """Store a new file, whose name is this writer's own (it holds a UUID)."""
+        """Store a new file, whose name is this writer's own (it holds a UUID). Raises as
+        `open_writer`."""
+        self.require_writes()
         store, path = self.place(uri)
         store.put(path, body)
+
+    def require_writes(self) -> None:
+        """Raises UnsupportedTableError where files would need what a store does not give them."""
+        if self.bars.writes is not None:
+            raise UnsupportedTableError(
+                f"the catalog's property {self.bars.writes} asks for more than Tideline writes with"
+                " a file: have the catalog leave it out, or set it for the bucket instead",
+                table=self.location.uri,
+            )
 
     def size_bytes(self, uri: str) -> int | None:
         """The file's size, None when it is not there."""

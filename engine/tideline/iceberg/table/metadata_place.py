@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError, UnsupportedTableError
+from tideline.iceberg.table.s3_properties import NO_PROPERTIES, S3Properties
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3.identity import implicit_identity
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.foreign_words import quoted
 from tideline.trust.named_places import (
@@ -64,11 +66,13 @@ class MetadataPlace:
     open_store: Callable[[StoreLocation], ObjectStore]
     access: CatalogAccess = OF_PROCESS
     known_place: str | None = None
+    s3: S3Properties = NO_PROPERTIES
+    """What this process's configuration says of S3 for the catalog."""
 
     def opened(self, location: str) -> tuple[StoreLocation, ObjectStore]:
         """The store of a table's folder. Raises UnsupportedTableError for a folder of this machine
         that configuration does not name, for a location that no store has, and for a store that a
-        resource gives no credentials for."""
+        resource gives no credentials for; ConfigError for what configuration says of S3."""
         try:
             place = StoreLocation.of(location, self.options)
         except ConfigError as error:
@@ -84,7 +88,23 @@ class MetadataPlace:
         if place.scheme == "file" and not self._is_named(normalised(place.uri)):
             message = not_named("the catalog")
             raise UnsupportedTableError(message, table=self.catalog.name, path=quoted(location))
+        if place.scheme == "s3":
+            place = self._as_configured(location)
         return place, self.open_store(place)
+
+    def require_identity(self) -> None:
+        """Raise ConfigError where the catalog's configuration has keys of S3, and the environment,
+        which is asked for them, has none."""
+        if not self.s3.own_keys:
+            return
+        try:
+            implicit_identity()
+        except ConfigError as error:
+            message = (
+                f"the configuration of the catalog has {self.s3.own_keys[0]}, and keys of S3 are "
+                "taken from the environment alone: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+            raise ConfigError(message, value=self.catalog.name) from error
 
     def check(self, location: str, metadata_location: str) -> None:
         """Raise UnsupportedTableError for a place that a metadata file names, and may not.
@@ -112,6 +132,14 @@ class MetadataPlace:
         folder, path = _folder_and_path(location)
         _, store = self.opened(folder)
         store.put(path, body)
+
+    def _as_configured(self, location: str) -> StoreLocation:
+        if self.s3.refused is not None:
+            message = f"the configuration of the catalog demands {self.s3.refused}"
+            raise ConfigError(message, value=self.catalog.name)
+        if not self.catalog.is_server:
+            self.require_identity()
+        return StoreLocation.of(location, self.s3.below(self.options or {}))
 
     def _is_named(self, plain: str) -> bool:
         if self.catalog.is_local:

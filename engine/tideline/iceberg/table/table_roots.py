@@ -93,6 +93,8 @@ class TableRoots:
         folders = self._real_folders(location, store.local_path(""))
 
         def objection(path: str) -> str | None:
+            if self.io.bars.deletes is not None:
+                return f"the catalog's property {self.io.bars.deletes} keeps clients from deleting"
             is_below = any(not folder or path.startswith(f"{folder}/") for folder in folders)
             return None if is_below else OUTSIDE
 

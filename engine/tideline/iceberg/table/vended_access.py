@@ -25,6 +25,7 @@ from tideline.errors import (
     TidelineError,
     UnsupportedTableError,
 )
+from tideline.iceberg.table.s3_properties import Bars
 from tideline.iceberg.table.vended_keys import SETTING, Vended, VendedKeys
 from tideline.secret_values import note_secrets
 from tideline.storage.location import StoreLocation
@@ -86,6 +87,10 @@ class VendedAccess:
             )
         return found
 
+    def bars(self, place: str) -> Bars:
+        """What the catalog demands of clients that write and delete there. Raises as `keys`."""
+        return self.keys(place).properties.bars
+
     def root_of(self, place: str) -> str:
         """The folder around a location that one store is opened at. Raises as `keys`."""
         bucket = "/".join(place.split("/", 3)[:3])
@@ -97,10 +102,11 @@ class VendedAccess:
         Raises as `keys`, and UnsupportedTableError for an endpoint that is not taken.
         """
         keys = self.keys(root.uri)
-        own = dict(root.options)
-        named = {} if "endpoint" in own else dict(keys.options)
+        said, own = keys.properties, dict(root.options)
+        if said.refused is not None:
+            raise UnsupportedTableError(f"the catalog demands {said.refused}", path=root.uri)
         try:
-            place = StoreLocation.of(root.uri, {**named, **own})
+            place = StoreLocation.of(root.uri, said.below(own))
         except ConfigError as error:
             message = (
                 f"the place of the store that the catalog gives is not taken: {error.message}; "

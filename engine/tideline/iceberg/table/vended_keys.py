@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tideline.errors import UnsupportedTableError
+from tideline.iceberg.table.s3_properties import OWN_KEYS, S3Properties, text_of
 from tideline.storage.s3.client import S3Credentials
 from tideline.trust.named_places import is_below, normalised
 
@@ -20,13 +21,7 @@ PREFIXES_MAX = 1_000
 _KEY, _SECRET, _TOKEN = "s3.access-key-id", "s3.secret-access-key", "s3.session-token"
 _END = "s3.session-token-expires-at-ms"
 _SIGNING = "s3.remote-signing-enabled"
-_OPTIONS = {
-    "endpoint": ("s3.endpoint",),
-    "region": ("client.region", "s3.region"),
-    "path_style": ("s3.path-style-access",),
-}
 _ANYWHERE = ("", "s3", "s3a", "s3n", "s3:", "s3a:", "s3n:")
-_LENGTH_MAX = 16_384
 _END_MS_MAX = 250_000_000_000_000
 """In the year 9892: what ends later has no end."""
 
@@ -34,12 +29,12 @@ _END_MS_MAX = 250_000_000_000_000
 @dataclass(frozen=True, slots=True)
 class VendedKeys:
     """Keys for the locations below `prefix`, "" for all; `ends_ms` is None where the answer does
-    not say it. `options` are those of a store that the answer gives beside them."""
+    not say it. `properties` are those of a client that the answer gives beside them."""
 
     prefix: str
     credentials: S3Credentials = field(repr=False)
     ends_ms: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    properties: S3Properties = field(default_factory=S3Properties)
 
     def covers(self, place: str) -> bool:
         """Whether a location, as `normalised` spells it, lies below the prefix."""
@@ -77,38 +72,29 @@ class Vended:
         return max(found, key=lambda keys: (len(keys.prefix), keys.ends_ms or 0), default=None)
 
 
-def place_in(config: Mapping[str, object]) -> dict[str, object]:
-    """What an answer's `config` says of the place that its keys are for; none of the keys."""
-    names = {name for names in _OPTIONS.values() for name in names}
-    return {name: value for name, value in config.items() if name in names}
+def beside_keys(config: Mapping[str, object]) -> dict[str, object]:
+    """What an answer's `config` says of a client beside its keys."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name.startswith(("s3.", "client.region")) and name not in (*OWN_KEYS, _END)
+    }
 
 
 def _keys(
     prefix: str, given: Mapping[str, object], config: Mapping[str, object]
 ) -> VendedKeys | None:
-    key, secret, token = (_text(given.get(name)) for name in (_KEY, _SECRET, _TOKEN))
+    key, secret, token = (text_of(given.get(name)) for name in (_KEY, _SECRET, _TOKEN))
     if key is None or secret is None:
         return None
-    options = {}
-    for option, names in _OPTIONS.items():
-        texts = (_text(answer.get(name)) for answer in (given, config) for name in names)
-        text = next(filter(None, texts), None)
-        if text is not None:
-            options[option] = text
     return VendedKeys(
         "" if prefix.rstrip("/").lower() in _ANYWHERE else normalised(prefix),
         S3Credentials(key, secret, token),
-        _end_ms(_text(given.get(_END)) or ""),
-        options,
+        _end_ms(text_of(given.get(_END)) or ""),
+        S3Properties.of(given, config),
     )
 
 
 def _end_ms(text: str) -> int | None:
     number = int(text) if text.isdecimal() and len(text) <= len(str(_END_MS_MAX)) else _END_MS_MAX
     return number if number < _END_MS_MAX else None
-
-
-def _text(value: object) -> str | None:
-    """A value that can stand in a header."""
-    text = str(value) if isinstance(value, str | int) else ""
-    return text if text.isascii() and text.isprintable() and 0 < len(text) <= _LENGTH_MAX else None
