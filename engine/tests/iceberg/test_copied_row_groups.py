@@ -221,6 +221,18 @@ def test_row_groups_of_other_codecs_are_compressed_anew(lake: Lake, codec: str) 
     assert file.column_sizes == {number + 1: size for number, size in enumerate(sizes)}
 
 
+def test_columns_that_are_uncompressed_next_to_compressed_ones_stay_so(lake: Lake) -> None:
+    codecs = dict.fromkeys(pq.read_schema(lake.write("a").data_file.file_path).names, "zstd")
+    first = next(iter(codecs))
+    task = lake.write("b", compression={**codecs, first: "none"})
+    properties = {**LARGE_ENOUGH, "write.parquet.compression-codec": "zstd"}
+    assert lake.treatments(task, **properties) == [Treatment.COPIED]
+    (file,) = lake.rewrite([task], properties)
+    group = pq.ParquetFile(file.file_path).metadata.row_group(0)
+    assert group.column(0).compression == "UNCOMPRESSED"
+    assert group.column(1).compression == "ZSTD"
+
+
 def test_the_level_that_the_table_asks_for_counts(lake: Lake) -> None:
     task = lake.write("a", rows=20_000, compression="none", use_dictionary=False)
     sizes = [

@@ -71,6 +71,12 @@ def base_files(uri: str) -> list[Path]:
     return [Path(uri) / file.path for file in table.files.base_files()]
 
 
+def codecs(metadata: pq.FileMetaData) -> set[str]:
+    """Those of a file's first row group."""
+    group = metadata.row_group(0)
+    return {group.column(number).compression for number in range(group.num_columns)}
+
+
 def newest(uri: str) -> Path:
     return max(base_files(uri), key=lambda path: path.name.rsplit("_", 1)[1])
 
@@ -141,6 +147,8 @@ def test_every_engine_reads_what_was_copied_and_hudi_goes_on(
     expected = updated(expected, numbers, 3)
     copied = pq.read_metadata(newest(uri))
     assert copied.created_by.startswith("tideline version")
+    if creator == "tideline":
+        assert codecs(copied) == {"SNAPPY", "UNCOMPRESSED"}
     engines = (spark, hudi_peer, iceberg_peer)
     check(uri, expected, engines, FILTERS)
     # Hudi merges into the file, and its file is merged into again.

@@ -43,7 +43,8 @@ class ParquetEncoding:
     """All of these; None leaves a limit to Arrow.
 
     `hides_nan`: row groups with NaN in a column have no bounds of it, and columns within others
-    have none at all, nor have those that are `unbounded`. `bloom_filters` are by the path of a leaf
+    have none at all, nor have those that are `unbounded`. `leaves_incompressible`: columns that the
+    codec hardly makes smaller are stored without it. `bloom_filters` are by the path of a leaf
     column.
     """
 
@@ -54,6 +55,7 @@ class ParquetEncoding:
     dictionary_bytes_max: int | None = None
     uses_dictionaries: bool = True
     hides_nan: bool = False
+    leaves_incompressible: bool = False
     unbounded: frozenset[str] = frozenset()
     decimals_as_integers: bool = False
     bloom_filters: Mapping[str, BloomFilterSetting] = field(default_factory=dict)

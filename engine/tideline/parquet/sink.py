@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tideline.distribution import installed_version
+from tideline.parquet.column_codecs import codec_options
 from tideline.parquet.column_encoding import dictionary_paths, leaf_columns
 from tideline.parquet.encoding import ParquetEncoding
 from tideline.parquet.held_footer import Chunk, HeldFooter
@@ -171,12 +172,11 @@ def _arrow_writer(
     stream: Any, encoding: ParquetEncoding, first: pa.Table, footer: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
     """Of a file that begins with these rows; `footer` gets what it closes with."""
-    dictionaries = dictionary_paths(first) if encoding.uses_dictionaries else False
+    dictionaries = dictionary_paths(first) if encoding.uses_dictionaries else []
     return pq.ParquetWriter(
         stream,
         first.schema,
-        compression=encoding.codec.arrow_name,
-        compression_level=encoding.codec_level,
+        **codec_options(first, encoding, dictionaries),
         use_dictionary=dictionaries,
         data_page_size=encoding.page_bytes_max,
         max_rows_per_page=encoding.page_rows_max,

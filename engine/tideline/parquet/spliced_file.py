@@ -49,6 +49,7 @@ from tideline.parquet.stored_footer import (
     StoredChunk,
     StoredFooter,
     StoredRowGroup,
+    are_in_codec,
     file_tail,
     read_stored_footer,
 )
@@ -202,6 +203,10 @@ class SplicedFile:
         placed: list[PagePlaces] = [CopiedPages(0)] * len(pieces)
         run: StoredParquet | None = None
         start = end = 0
+        if transcoder is not None and are_in_codec(
+            (piece.chunk for piece in pieces), transcoder.codec
+        ):
+            transcoder = None
         for number, (source, chunk) in enumerate((piece.source, piece.chunk) for piece in pieces):
             if not chunk.size_bytes:
                 continue

@@ -11,7 +11,7 @@ Source: parquet-format, `parquet.thrift` and "File format".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -190,6 +190,13 @@ class StoredChunk:
         )
 
 
+def are_in_codec(chunks: Iterable[StoredChunk], codec: Codec) -> bool:
+    """Whether these columns of a row group are in a codec: one that it hardly makes smaller may be
+    uncompressed, next to those that are in it."""
+    found = {chunk.codec for chunk in chunks}
+    return codec in found and found <= {codec, Codec.UNCOMPRESSED}
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRowGroup:
     """A row group; `first_row` is the position of its first row in the file."""
@@ -219,6 +226,10 @@ class StoredRowGroup:
     def size_bytes(self) -> int:
         """Of the pages of all its columns, as stored."""
         return sum(chunk.size_bytes for chunk in self.chunks)
+
+    def is_in_codec(self, codec: Codec) -> bool:
+        """Whether new files with this codec have columns that are compressed as its own are."""
+        return are_in_codec(self.chunks, codec)
 
 
 @dataclass(frozen=True)

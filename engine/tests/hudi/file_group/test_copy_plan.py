@@ -257,6 +257,7 @@ def rewritten(case: HandleCase, stat: WriteStat, table: pa.Table, **options: Any
 
 OTHERS: dict[str, Callable[[pa.Table], tuple[pa.Table, dict[str, Any]]]] = {
     "codec": lambda table: (table, {"compression": "zstd"}),
+    "uncompressed": lambda table: (table, {"compression": "none"}),
     "delta encoding": lambda table: (
         table,
         {"use_dictionary": False, "column_encoding": {"body": "DELTA_LENGTH_BYTE_ARRAY"}},
@@ -280,6 +281,16 @@ OTHERS: dict[str, Callable[[pa.Table], tuple[pa.Table, dict[str, Any]]]] = {
         {},
     ),
 }
+
+
+def test_columns_that_are_uncompressed_next_to_compressed_ones_are_copied() -> None:
+    case, base = stored()
+    table = case.read(base)
+    codecs = {name: "none" if name == "body" else "snappy" for name in table.column_names}
+    rewritten(case, base, table, compression=codecs)
+    stat = case.merge(base_file(base, size_bytes=None), rows([3, 120], n=7))
+    assert may_hold_copies(case, stat)
+    assert pages(opened(case, base))[0]["body"] == pages(opened(case, stat))[0]["body"]
 
 
 @pytest.mark.parametrize("other", sorted(OTHERS))

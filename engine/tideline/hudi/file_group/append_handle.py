@@ -226,7 +226,7 @@ def _data_block(ctx: HandleContext, rows: pa.RecordBatch) -> bytes:
         pa.Table.from_batches([rows]),
         ctx.log_schema_json,
         ctx.instant,
-        compression=ctx.parquet.codec.arrow_name,
+        codec=ctx.parquet.codec,
     )
 
 

@@ -313,6 +313,7 @@ def file_encoding(settings: ParquetSettings) -> ParquetEncoding:
         page_bytes_max=settings.page_bytes_max,
         uses_dictionaries=settings.uses_dictionaries,
         hides_nan=True,
+        leaves_incompressible=True,
         unbounded=frozenset({COMMIT_SEQNO, FILE_NAME}),
     )
 

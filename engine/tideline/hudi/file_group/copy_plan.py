@@ -158,10 +158,8 @@ def _is_copied(source: StoredParquet, ctx: HandleContext, metadata: pq.FileMetaD
     ):
         return False
     leaves = leaf_nodes(source.nodes)
-    return all(
-        chunk.codec == codec
-        and _is_readable(chunk)
-        and not _hides_nan(chunk, leaf, leaves_nan_out=leaves_nan_out)
+    return all(group.is_in_codec(codec) for group in groups) and all(
+        _is_readable(chunk) and not _hides_nan(chunk, leaf, leaves_nan_out=leaves_nan_out)
         for group in groups
         for chunk, leaf in zip(group.chunks, leaves, strict=True)
     )

@@ -171,7 +171,7 @@ def compact_log(
                 pa.Table.from_batches([rows]),
                 handle.log_schema_json,
                 handle.instant,
-                compression=handle.parquet.codec.arrow_name,
+                codec=handle.parquet.codec,
                 headers=stands_for,
             )
         )

@@ -40,7 +40,8 @@ from tideline.hudi.table.column_type import is_list_like
 from tideline.hudi.table.stored_value import converted_array, list_offsets
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.parquet.calendar import GREGORIAN_FOOTER, FileCalendar
-from tideline.parquet.hidden_nulls import without_hidden_nulls
+from tideline.parquet.encoding import ParquetCodec, ParquetEncoding
+from tideline.parquet.sink import EncodedSink
 
 _DECIMAL_BYTES = 16
 _HFILE_KEY = "key"
@@ -52,23 +53,25 @@ def encode_data_block(
     schema_json: str,
     instant: InstantTime,
     *,
-    compression: str = "snappy",
+    codec: ParquetCodec = ParquetCodec.SNAPPY,
     headers: Mapping[HeaderKey, str] | None = None,
 ) -> bytes:
     """A whole data block of `rows`, which have the columns of the Avro record `schema_json`.
 
     That schema has the meta columns too, where the table has them. `headers` are further ones;
-    `compression` is Parquet's. Raises InvalidDataError for values that do not fit the schema.
+    `codec` is Parquet's. Raises InvalidDataError for values that do not fit the schema.
     """
     all_headers = {
         HeaderKey.INSTANT_TIME: str(instant),
         HeaderKey.SCHEMA: schema_json,
         **(headers or {}),
     }
-    rows = _conformed(rows, avro_to_arrow(schema_json))
+    schema = avro_to_arrow(schema_json)
     if log_format is LogFormat.AVRO:
-        return encode_block(BlockKind.AVRO_DATA, all_headers, _avro_content(rows, schema_json))
-    return encode_block(BlockKind.PARQUET_DATA, all_headers, _parquet_content(rows, compression))
+        content = _avro_content(_conformed(rows, schema), schema_json)
+        return encode_block(BlockKind.AVRO_DATA, all_headers, content)
+    content = _parquet_content(_conformed(rows, schema, keeps_constants=True), codec)
+    return encode_block(BlockKind.PARQUET_DATA, all_headers, content)
 
 
 def decode_data_block(
@@ -143,14 +146,12 @@ def _avro_content(rows: pa.Table, schema_json: str) -> bytes:
         ) from error
 
 
-def _parquet_content(rows: pa.Table, compression: str) -> bytes:
+def _parquet_content(rows: pa.Table, codec: ParquetCodec) -> bytes:
     body = BytesIO()
+    sink = EncodedSink(body, ParquetEncoding(codec, leaves_incompressible=True))
     try:
-        with pq.ParquetWriter(
-            body, rows.schema, compression=compression, store_schema=False
-        ) as writer:
-            writer.write_table(without_hidden_nulls(rows))
-            writer.add_key_value_metadata(dict(GREGORIAN_FOOTER))
+        sink.write(rows)
+        sink.finish(GREGORIAN_FOOTER)
     except pa.ArrowInvalid as error:
         message = "rows cannot be stored as the table's schema says"
         raise InvalidDataError(message, value=error) from error
@@ -203,21 +204,28 @@ def _arrow_schema(schema_json: str) -> pa.Schema:
     return avro_to_arrow(schema_json)
 
 
-def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` in exactly this schema, columns by name."""
+def _conformed(rows: pa.Table, schema: pa.Schema, *, keeps_constants: bool = False) -> pa.Table:
+    """`rows` in this schema, columns by name; text of one value may stay a dictionary."""
     missing = [name for name in schema.names if name not in rows.schema.names]
     if missing:
         raise InvalidDataError("rows lack columns of the log block", value=", ".join(missing))
     columns = []
     for field in schema:
         column = rows.column(field.name).combine_chunks()
-        if types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        is_kept = keeps_constants and _is_constant(column, field.type)
         try:
-            columns.append(converted_array(column, field.type))
+            columns.append(column if is_kept else converted_array(column, field.type))
         except pa.ArrowInvalid as error:
             raise InvalidDataError(f"column {field.name} of a log block", value=error) from error
-    return pa.Table.from_arrays(columns, schema=schema)
+    fields = zip(schema, columns, strict=True)
+    return pa.Table.from_arrays(
+        columns, schema=pa.schema([field.with_type(column.type) for field, column in fields])
+    )
+
+
+def _is_constant(column: pa.Array, kind: pa.DataType) -> bool:
+    """Whether it has one value of this type, as a dictionary."""
+    return column.type == pa.dictionary(pa.int32(), kind) and len(column.dictionary) == 1
 
 
 def _to_physical(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -143,10 +143,12 @@ class CopyRules:
             return Treatment.BLOOM_FILTER
         if not all(_has_metrics(chunk, leaf) for chunk, leaf in pairs):
             return Treatment.STATISTICS
-        return Treatment.TRANSCODED if others else Treatment.COPIED
+        return Treatment.COPIED if group.is_in_codec(self.codec) else Treatment.TRANSCODED
 
     def size_expected(self, group: StoredRowGroup) -> int:
         """About how many bytes its pages have in the codec of new files."""
+        if group.is_in_codec(self.codec):
+            return group.size_bytes
         return sum(self._size_expected(chunk) for chunk in group.chunks)
 
     def _size_expected(self, chunk: StoredChunk) -> int:
