@@ -298,3 +298,25 @@ def test_rows_that_hudi_loses_after_an_update_of_some_columns_are_found_and_mend
     shared.small.lake().repair()
     hudi_peer.run_statement(f"refresh table {name}")
     assert hudi_peer.sql(both)["id"].to_pylist() == ["k003"]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_queries_of_hudi_find_rows_of_a_column_that_got_another_type(
+    version: int, tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    settings = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+    }
+    table = LakeTable.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        partition_by="p",
+        table_version=version,
+        properties=settings,
+    )
+    table.write(pa.table({"id": ["a", "b"], "p": ["p0", "p1"], "n": pa.array([1, 2], pa.int32())}))
+    table.write(pa.table({"id": ["c"], "p": ["p1"], "n": pa.array([1 << 40], pa.int64())}))
+    where = "select count(*) from t where n > 1"
+    found = hudi_peer.aggregate(table.hoodie_table.hadoop_uri, where, settings)
+    assert found.result == [[2]]

@@ -41,6 +41,7 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.lake_table import LakeTable
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.kept_statistics import (
     begin_statistics,
@@ -312,3 +313,35 @@ def test_what_completes_last_counts_whichever_began_first(small: SmallTable) -> 
         }
         MetadataWriter(table).commit(completed, changes, table.timeline())
     assert statistics_of_partitions(opened(small))["p0", "v"].range.greatest == 9
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_partitions_have_no_rows_of_another_type_than_a_column_where_rows_do_not_say_it(
+    version: int,
+) -> None:
+    table = LakeTable.create(
+        f"memory://retyped-column-{version}",
+        record_key="id",
+        partition_by="part",
+        table_version=version,
+        properties={
+            "hoodie.metadata.enable": "true",
+            "hoodie.metadata.index.column.stats.enable": "true",
+        },
+    )
+
+    def kept() -> bool:
+        partitions = table.hoodie_table.properties.reload().metadata_partitions
+        assert COLUMN_STATS in partitions
+        return PARTITION_STATS in partitions
+
+    numbers = pa.array([1, 2], pa.int32())
+    table.write(pa.table({"id": ["a", "b"], "part": ["p0", "p1"], "n": numbers}))
+    table.write(pa.table({"id": ["c"], "part": ["p0"], "n": numbers[:1], "m": numbers[:1]}))
+    assert kept()
+    table.write(pa.table({"id": ["c"], "part": ["p1"], "n": pa.array([1 << 40], pa.int64())}))
+    assert kept() is (version == 9)
+    if version == 8:
+        table.indexes().create(PARTITION_STATS)
+    table.write(pa.table({"id": ["d"], "part": ["p0"], "n": pa.array([3], pa.int64())}))
+    assert kept()

@@ -12,6 +12,8 @@ So every commit computes the rows of the partitions that it touches from all of 
    bounds that are certain: those of every file are (`certain_rows`). Only by it do reads here leave
    a partition out, where its files are those that they would read. Hudi's rows are without one.
    They say nothing of files without statistics, which have no part in them.
+5. In the first version of the index rows do not say their types, and Hudi's queries fail at one of
+   another type than its column has. So the partition is dropped where a column gets one.
 
 A clean changes no row that a query sees, and nothing here.
 
@@ -102,10 +104,14 @@ class PartitionStatsPartition(StatisticsPartition):
         measured = change.once(measured_files)
         if isinstance(measured, CannotFollow):
             return measured
+        written, indexed = measured.ranges, measured.indexed
+        retyped_column = None if indexed.has_types else _retyped_column(change, indexed)
+        if retyped_column is not None:
+            reason = f"{retyped_column} got another type, at whose rows queries of Hudi's fail"
+            return CannotFollow(reason)
         touched = touched_partitions(change)
         if not touched or stored is None:
             return []
-        written, indexed = measured.ranges, measured.indexed
         live: dict[str, list[_File]] = {partition: [] for partition in touched}
         for piece in change.once(slices_after, stored).values():
             live[piece.partition] += _files([piece])
@@ -215,6 +221,16 @@ def _left_open(ranges: ColumnRanges) -> frozenset[str]:
     if RECORD_KEY in ranges and not ranges[RECORD_KEY].values:
         return frozenset()
     return frozenset(column for column, found in ranges.items() if not found.values)
+
+
+def _retyped_column(change: TableChange, indexed: IndexedColumns) -> str | None:
+    """A column that has another type by the change than before it."""
+    schema_json = change.table.schemas.newest_json(change.timeline)
+    before = None if schema_json is None else indexed_columns(change.table, schema_json)
+    if before is None or isinstance(before, str):
+        return None
+    kinds = indexed.types.items()
+    return next((name for name, kind in kinds if before.types.get(name, kind) != kind), None)
 
 
 def _files(pieces: Iterable[FileSlice]) -> list[_File]:
