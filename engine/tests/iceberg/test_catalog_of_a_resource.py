@@ -114,7 +114,6 @@ def test_what_a_secret_may_not_set_is_named_without_its_value(
         "postgresql://u:p@db/lake?hostaddr=127.0.0.1",
         "postgresql://u:p@db/lake?sslmode=require&sslmode=disable&plugin=x",
         "POSTGRESQL://u:p@db/lake",
-        "thrift://db:9083",
         "http://user:password@host",
         "file:///etc/passwd",
         "",
@@ -124,7 +123,7 @@ def test_a_database_is_a_server_of_postgresql_that_is_logged_in_to(
     uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for kind in ("sql", "rest", None):
+    for kind in ("sql", "rest", "hive", None):
         given = {"type": kind} if kind else {}
         with pytest.raises(TidelineError) as caught:
             open_catalog("lake", given, credentials={"uri": uri}, access=REMOTE)

@@ -15,6 +15,8 @@ TAKEN = {
     "namespace-separator": ["%1F", ".", "%2E"],
     "rest-page-size": ["1", "99999"],
     "oauth2-server-uri": ["https://tokens.example:8443/realms/a/token"],
+    "ugi": ["trips", "trips:hadoop", "trips@LAKE:a:b"],
+    "lock-check-retries": ["4", "0.5"],
 }
 REFUSED: dict[str, list[object]] = {
     "prefix": ["..", "a/../b", "%2e%2e/a", "a%2f..%2fb", "a?b", "a#b", "a//b", "a\\b", "", "a\n",
@@ -23,6 +25,8 @@ REFUSED: dict[str, list[object]] = {
     "rest-page-size": ["0", "-1", "1e9", "100000", "x"],
     "oauth2-server-uri": ["file:///etc/passwd", "http://user:pass@host/", "http://host/?a=b",
                           "ftp://host", "http://", "http://host:port/", "http://ho st/"],
+    "ugi": [":hadoop", "a b", "a:" * 40, "x" * 200],
+    "lock-check-retries": ["-1", "1e9", "1" * 20],
 }  # fmt: skip
 
 
@@ -38,6 +42,8 @@ def test_values_are_checked_by_what_the_property_means(name: str) -> None:
 def test_only_those_who_are_trusted_enough_set_a_property(name: str) -> None:
     value = {"type": "rest", "prefix": "a", "namespace-separator": ".", "rest-page-size": "5",
              "oauth2-server-uri": "http://a/b", "glue.endpoint": "http://a",
+             "lock-check-min-wait-time": "0.1", "lock-check-max-wait-time": "60",
+             "lock-check-retries": "4",
              }.get(name, "true")  # fmt: skip
     for author in Author:
         is_taken = name in admitted({name: value}, author).properties
@@ -66,6 +72,11 @@ def test_addresses_are_compared_by_server_and_path() -> None:
     for other in ("https://a.example/x", "http://a.example:81/x", "http://b.example/x",
                   "http://a.example/y", "http://a.example@b.example/x"):  # fmt: skip
         assert not is_same_place("http://a.example/x", other)
+    assert is_same_place("thrift://a.example,thrift://b.example:9084",
+                         "thrift://A.example:9083, thrift://b.example:9084")  # fmt: skip
+    for other in ("thrift://a.example", "thrift://b.example:9084,thrift://a.example"):
+        assert not is_same_place("thrift://a.example,thrift://b.example:9084", other)
+    assert str(ServerAddress.of("thrift://a.example:9084,thrift://b.example")).endswith(":9084")
     assert not is_same_place("sqlite:////a/b.db", "sqlite:////a/c.db")
     assert str(ServerAddress.of("http://u:p@[::1]:8080/a?b")) == "http://[::1]:8080"
     assert not is_plain_url("http://host\\@other/")

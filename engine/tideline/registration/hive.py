@@ -11,12 +11,19 @@ from operator import methodcaller
 from typing import Any, TypeVar
 
 from hive_metastore import ttypes
-from hive_metastore.ThriftHiveMetastore import Client
 from thrift.Thrift import TApplicationException, TException
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.hive.address import HiveAddress, hive_addresses
-from tideline.hive.connection import REFUSALS, Connection, has_moved_on, user_name, words_of
+from tideline.hive.connection import (
+    REFUSALS,
+    CheckedClient,
+    Connection,
+    has_moved_on,
+    user_name,
+    words_of,
+)
+from tideline.hive.wire import UNKNOWN_METHOD, no_such_call
 from tideline.hudi.table.table_config import TableConfig
 from tideline.registration.metastore import (
     LAST_COMMIT,
@@ -65,7 +72,7 @@ class HiveMetastore:
     def create_database(self, database: str) -> None:
         made = ttypes.Database(name=database, description="made by Tideline", parameters={})
 
-        def create(client: Client) -> None:
+        def create(client: CheckedClient) -> None:
             try:
                 client.get_database(database)
             except ttypes.NoSuchObjectException:
@@ -81,7 +88,7 @@ class HiveMetastore:
         return None if found is None else _value(found)
 
     def create_table(self, table: RegisteredTable) -> bool:
-        def create(client: Client) -> bool:
+        def create(client: CheckedClient) -> bool:
             client.create_table(_hive_table(table))
             return True
 
@@ -97,7 +104,7 @@ class HiveMetastore:
             context["expected_parameter_key"] = LAST_COMMIT
             context["expected_parameter_value"] = seen.last_commit
 
-        def alter(client: Client) -> bool:
+        def alter(client: CheckedClient) -> bool:
             stored = client.get_table(name.database, name.name)
             if _value(stored) != seen:
                 return False
@@ -173,17 +180,21 @@ class HiveMetastore:
                 methodcaller("get_partitions_by_names", name.database, name.name, some)
             )
 
-    def _answer(self, ask: Callable[[Client], T], *, unless: type[Exception] | None = None) -> Any:
+    def _answer(
+        self, ask: Callable[[CheckedClient], T], *, unless: type[Exception] | None = None
+    ) -> Any:
         """The answer; None for the error `unless`. Raises as every metastore."""
         try:
-            with Connection(self.addresses, Client) as client:
+            with Connection(self.addresses, CheckedClient) as client:
                 return ask(client)
         except REFUSALS as error:
             words = words_of(error)
             hint = _INCOMPATIBLE_HINT if _INCOMPATIBLE in words else ""
             raise ConfigError(f"the metastore refuses: {words}{hint}") from error
         except TApplicationException as error:
-            message = f"the metastore does not take Hive's calls: {words_of(error)}"
+            if error.type == UNKNOWN_METHOD:
+                raise no_such_call(words_of(error)) from error
+            message = f"the metastore fails: {words_of(error)}"
             raise StorageUnavailableError(message) from error
         except (TException, OSError, ValueError) as error:
             if unless is not None and isinstance(error, unless):

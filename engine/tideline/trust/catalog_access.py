@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from socket import socket
 from typing import Any
 
 from tideline.trust.author import Author
@@ -23,6 +24,10 @@ class CatalogAccess:
     address_of: Callable[[str, int], str] | None = None
     """The numeric address, of a host and port, that a client which takes no proxy connects to; it
     raises StorageUnavailableError for a host that may not be connected to."""
+
+    connect: Callable[[str, int], socket] | None = None
+    """A connection to a host and port, for a protocol of its own; it raises
+    StorageUnavailableError, for a host that may not be connected to as well."""
 
     aws_signer: Callable[[], Mapping[str, Any]] | None = None
     """Gives the resource's own credentials of AWS, for a catalog there that has none."""

@@ -27,6 +27,9 @@ TYPE = "type"
 WAREHOUSE = "warehouse"
 OAUTH2_SERVER = "oauth2-server-uri"
 HEADER = "header."
+HIVE_USER = "ugi"
+"""As whom a Hive metastore is asked: `user`, or `user:group`."""
+KERBEROS = "hive.kerberos-authentication"
 _LENGTH_MAX = 16_384
 _PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%|-]+(/[A-Za-z0-9._~!$&'()*+,;=:@%|-]+)*")
 _STORE_FAMILIES = ("s3.", "gcs.", "adls.", "oss.", "hdfs.", "hf.", "client.region")
@@ -118,6 +121,14 @@ def _is_page_size(text: str) -> bool:
     return re.fullmatch("[1-9][0-9]{0,4}", text) is not None
 
 
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) is not None
+
+
+def _is_user(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_.@-]{1,128}(:[A-Za-z0-9_.@-]{1,128}){0,16}", text) is not None
+
+
 def _is_anything(_: str) -> bool:
     return True
 
@@ -132,13 +143,17 @@ _OF_GLUE: Iterable[str] = (
     "glue.session-token", "client.region", "client.access-key-id", "client.secret-access-key",
     "client.session-token",
 )  # fmt: skip
+_SWITCHES_OF_HIVE: Iterable[str] = (KERBEROS, "hive.hive2-compatible")
+_LOCKS_OF_HIVE: Iterable[str] = (
+    "lock-check-min-wait-time", "lock-check-max-wait-time", "lock-check-retries",
+)  # fmt: skip
 RULES: Mapping[str, Rule] = {
     "prefix": Rule(Author.CATALOG, "path of the catalog's tables on its server", _is_path),
     "namespace-separator": Rule(Author.CATALOG, "between the levels of names", _is_separator),
     "rest-page-size": Rule(Author.CATALOG, "names in an answer", _is_page_size),
     "view-endpoints-supported": Rule(Author.CATALOG, "whether it has views", _BOOLEAN),
     WAREHOUSE: Rule(Author.CATALOG, "name of a part of the catalog", _is_anything),
-    TYPE: Rule(Author.RESOURCE, "kind of catalog", _is_one_of("rest", "sql", "glue")),
+    TYPE: Rule(Author.RESOURCE, "kind of catalog", _is_one_of("rest", "sql", "glue", "hive")),
     URI: Rule(Author.RESOURCE, "address; sql_address.py has the rules of an SQL one", _is_anything),
     OAUTH2_SERVER: Rule(Author.RESOURCE, "address that tokens come from", is_plain_url),
     "token": Rule(Author.RESOURCE, "secret", _is_anything),
@@ -150,4 +165,7 @@ RULES: Mapping[str, Rule] = {
        for name in _HEADERS},
     "glue.endpoint": Rule(Author.RESOURCE, "address of a Glue catalog", is_plain_url),
     **{name: Rule(Author.RESOURCE, "of a Glue catalog", _is_anything) for name in _OF_GLUE},
+    HIVE_USER: Rule(Author.RESOURCE, "who asks a Hive metastore", _is_user),
+    **{name: Rule(Author.RESOURCE, "of a Hive metastore", _BOOLEAN) for name in _SWITCHES_OF_HIVE},
+    **{name: Rule(Author.RESOURCE, "of locks of Hive", _is_number) for name in _LOCKS_OF_HIVE},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from tideline.errors import ConfigError
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "thrift": 9083}
+_OF_HIVE = "thrift://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class ServerAddress:
 
     @classmethod
     def of(cls, url: str) -> ServerAddress:
-        """Raises ConfigError for what is no URL."""
-        parts = _split(url)
+        """That of a URL, of several the first. Raises ConfigError for what is no URL."""
+        parts = _split(_each(url)[0])
         scheme = parts.scheme.lower().partition("+")[0]
         if not parts.netloc:
             return cls(scheme, parts.path, None)
@@ -36,8 +37,8 @@ class ServerAddress:
 
 def is_same_place(one: str, other: str) -> bool:
     """Whether two addresses name the same server and the same path on it, for any user."""
-    first, second = _split(one), _split(other)
-    return ServerAddress.of(one) == ServerAddress.of(other) and _rest(first) == _rest(second)
+    ones, others = _each(one), _each(other)
+    return len(ones) == len(others) and all(map(_is_same_one, ones, others))
 
 
 def is_plain_url(url: str) -> bool:
@@ -54,6 +55,16 @@ def is_plain_url(url: str) -> bool:
         and "\\" not in url
         and not any(mark in url for mark in "?#")
     )
+
+
+def _is_same_one(one: str, other: str) -> bool:
+    first, second = _split(one), _split(other)
+    return ServerAddress.of(one) == ServerAddress.of(other) and _rest(first) == _rest(second)
+
+
+def _each(url: str) -> list[str]:
+    """Those of a Hive metastore may be several, with commas between them."""
+    return [part.strip() for part in url.split(",")] if url.startswith(_OF_HIVE) else [url]
 
 
 def _rest(parts: SplitResult) -> tuple[str, str]:

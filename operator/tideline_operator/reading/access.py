@@ -87,6 +87,7 @@ class Access:
             own,
             proxy_for=lambda _: egress.anywhere(purpose).proxy_url,
             address_of=egress.checked_address,
+            connect=egress.connect,
         )
 
     @property

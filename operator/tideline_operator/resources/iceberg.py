@@ -15,8 +15,13 @@ from typing import ClassVar
 from tideline_operator.resources.field import CelRule, described, no_credentials_in
 from tideline_operator.resources.ingest import COLUMN_PATTERN
 from tideline_operator.resources.schedule import Duration
+from tideline_operator.resources.sync import THRIFT
 
 ORPHAN_AGE_MS_MIN = 86_400_000
+_NOT_ITS_ADDRESS = (
+    "a Hive metastore, and nothing else, has an address as thrift://host:9083, or several with "
+    "commas; without Kerberos, TLS and HTTP"
+)
 _HOLDS_PASSWORD = r"[a-z0-9+.-]+://[^/@]*:[^/@]*@.*"
 _UUID_PATTERN = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _SORT_PATTERN = COLUMN_PATTERN + r"( (asc|desc|ASC|DESC))?( (nulls|NULLS) (first|last|FIRST|LAST))?"
@@ -28,6 +33,7 @@ class CatalogType(Enum):
     REST = "rest"
     SQL = "sql"
     GLUE = "glue"
+    HIVE = "hive"
 
 
 class RewriteStrategy(Enum):
@@ -62,7 +68,8 @@ class CatalogConnection:
     """A catalog, and how it is reached."""
 
     type: CatalogType = described(
-        "A REST catalog, the tables of an SQL database, or AWS's Glue Data Catalog."
+        "A REST catalog, the tables of an SQL database, AWS's Glue Data Catalog, or a Hive "
+        "metastore."
     )
     name: str = described(
         "Name of the catalog: an SQL catalog stores it with its tables, and environment variables "
@@ -74,8 +81,9 @@ class CatalogConnection:
     )
     uri: str | None = described(
         "Address of the catalog, without credentials; Glue's says its region, such as "
-        "https://glue.eu-central-1.amazonaws.com. An address that contains a password belongs in "
-        "the credentials.",
+        "https://glue.eu-central-1.amazonaws.com, that of a Hive metastore is thrift://host:9083, "
+        "or several with commas between them. An address that contains a password belongs in the "
+        "credentials.",
         default=None,
         length_max=1024,
     )
@@ -94,12 +102,21 @@ class CatalogConnection:
             "credentials belong in a Secret",
             field="uri",
         ),
+        CelRule(
+            f"!has(self.uri) || (self.type == 'hive') == self.uri.matches(r'^({THRIFT})$')",
+            _NOT_ITS_ADDRESS,
+            field="uri",
+        ),
     )
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """No password in the address."""
-        if self.uri is not None and re.fullmatch(_HOLDS_PASSWORD, self.uri):
+        """No password in the address, and one of its kind."""
+        if self.uri is None:
+            return
+        if re.fullmatch(_HOLDS_PASSWORD, self.uri):
             yield "uri", "credentials belong in the environment or in a Secret"
+        elif (self.type is CatalogType.HIVE) != bool(re.fullmatch(THRIFT, self.uri)):
+            yield "uri", _NOT_ITS_ADDRESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,9 @@ from tideline.registration.target import GLUE, HIVE, setting_name
 from tideline_operator.resources.field import CelRule, described
 
 SYNCS_MAX = 4
-_THRIFT = r"thrift://[A-Za-z0-9._-]+(:[0-9]{1,5})?"
+_SERVER = r"thrift://[A-Za-z0-9._-]+(:[0-9]{1,5})?"
+THRIFT = rf"{_SERVER}(,{_SERVER}){{0,15}}"
+"""Addresses of a Hive metastore."""
 _NAME: dict[str, Any] = {
     "pattern": r"[A-Za-z0-9_]{1,128}",
     "pattern_meaning": "letters, digits and _",
@@ -34,7 +36,7 @@ class HiveSync:
 
     uri: str = described(
         "Address of the metastore: thrift://host:9083, or several with commas between them.",
-        pattern=rf"{_THRIFT}(,{_THRIFT})*",
+        pattern=THRIFT,
         pattern_meaning="thrift://host:9083, or several with commas between them",
         length_max=1024,
     )

@@ -25,6 +25,18 @@ def _of_iceberg(line: str, field: str, words: str = ICEBERG_SERVICE) -> RefusedS
     return RefusedSpec(with_spec(line), f"spec.{field}: {words}", f"spec.{field}", words)
 
 
+def _of_hive(kind: str, uri: str) -> RefusedSpec:
+    """An address of another kind of catalog."""
+    place = f"catalog: {{type: {kind}, uri: '{uri}', table: a.b}}"
+    words = "a Hive metastore, and nothing else, has an address as thrift://host:9083"
+    return RefusedSpec(
+        with_iceberg("").replace("location: table", place),
+        f"spec.catalog.uri: {words}",
+        "spec.catalog.uri",
+        words,
+    )
+
+
 ICEBERG_REFUSALS = (
     _of_hudi("type: MERGE_ON_READ", "type"),
     _of_hudi("tableVersion: 6", "tableVersion"),
@@ -117,6 +129,11 @@ ICEBERG_REFUSALS = (
         "spec.catalog.uri",
         "credentials belong in a Secret",
     ),
+    _of_hive("hive", "https://metastore:9083"),
+    _of_hive("hive", "thrift+ssl://metastore:9083"),
+    _of_hive("hive", "thrift://metastore:9083/path"),
+    _of_hive("hive", "thrift://metastore:9083, thrift://other:9083"),
+    _of_hive("rest", "thrift://metastore:9083"),
     RefusedSpec(
         with_iceberg("").replace("location: table", "catalog: {type: rest, table: orders}"),
         "spec.catalog.table: 'orders'; allowed: the namespace, a dot and the name",

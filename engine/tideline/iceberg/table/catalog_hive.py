@@ -20,7 +20,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -34,16 +34,37 @@ from pyiceberg.catalog.hive import (
     LOCK_CHECK_RETRIES,
     HiveCatalog,
 )
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ValidationError,
+)
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier, Properties
 from pyiceberg.utils.properties import property_as_bool
-from thrift.Thrift import TException
+from thrift.Thrift import TApplicationException, TException
 
-from tideline.errors import UnsupportedTableError
-from tideline.hive.address import HiveAddress, hive_addresses
-from tideline.hive.connection import REFUSALS, Connection, has_moved_on, user_name, words_of
+from tideline.errors import TidelineError
+from tideline.hive.address import HiveAddress, hive_addresses, user_and_groups
+from tideline.hive.connection import (
+    REFUSALS,
+    TIMEOUT_S,
+    CheckedClient,
+    Connection,
+    has_moved_on,
+    user_name,
+    words_of,
+)
+from tideline.hive.lookup import MetastoreLookup
+from tideline.hive.wire import UNKNOWN_METHOD, no_such_call
 from tideline.iceberg.table.catalog_files import OwnFiles, check_overridden
+from tideline.iceberg.table.catalog_hive_lookup import (
+    iceberg_tables,
+    metadata_location,
+    refuse_kerberos,
+)
+from tideline.trust.catalog_properties import HIVE_USER, URI
 from tideline.trust.foreign_words import quoted
 
 _log = logging.getLogger(__name__)
@@ -55,13 +76,13 @@ _OVERRIDDEN = (
     "_create_lock_request",
     "_convert_hive_into_iceberg",
     "_convert_iceberg_into_hive",
+    "list_tables",
 )
 _ASKING = (
     "commit_table",
     "create_namespace",
     "drop_table",
     "list_namespaces",
-    "list_tables",
     "load_namespace_properties",
     "load_table",
     "register_table",
@@ -78,11 +99,20 @@ class BoundedHiveCatalog(OwnFiles, HiveCatalog):
     """A Hive metastore with the locations of metadata files."""
 
     def __init__(self, name: str, **properties: str) -> None:
+        refuse_kerberos(properties)
         super().__init__(name, **{**_DEFAULTS, **properties})
+        self._lookup = MetastoreLookup(
+            hive_addresses(properties[URI]), TIMEOUT_S, _user(properties)
+        )
 
     @staticmethod
     def _create_hive_client(properties: dict[str, str]) -> Any:
-        return _Connections(hive_addresses(properties["uri"]))
+        return _Connections(hive_addresses(properties[URI]), _user(properties))
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """PyIceberg's own asks for all tables at once, with all their columns."""
+        database = self.identifier_to_database(namespace, NoSuchNamespaceError)
+        return list(iceberg_tables(database, self._lookup.tables(database)))
 
     def register_table(
         self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False
@@ -110,11 +140,7 @@ class BoundedHiveCatalog(OwnFiles, HiveCatalog):
         )
 
     def _convert_hive_into_iceberg(self, table: Any) -> Table:
-        kind = str((table.parameters or {}).get("table_type", ""))
-        if kind.lower() != "iceberg":
-            what = f"a table of {quoted(kind)}" if kind else "no Iceberg table"
-            message = f"what the metastore has of this name is {what}"
-            raise UnsupportedTableError(message, value=f"{table.dbName}.{table.tableName}")
+        metadata_location(table.dbName, table.tableName, table.parameters or {})
         return super()._convert_hive_into_iceberg(table)
 
     def _convert_iceberg_into_hive(self, table: Table) -> Any:
@@ -150,9 +176,15 @@ def _in_words(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*given, **named)
         except TException as error:
+            if isinstance(error, TApplicationException) and error.type == UNKNOWN_METHOD:
+                raise no_such_call(words_of(error)) from error
             raise HiveFailureError(f"{type(error).__name__}: {words_of(error)}") from error
 
     return in_words
+
+
+def _user(properties: Mapping[str, str]) -> tuple[str, ...]:
+    return user_and_groups(properties.get(HIVE_USER) or "")
 
 
 for _name in _ASKING:
@@ -162,14 +194,15 @@ for _name in _ASKING:
 class _Connections:
     """What PyIceberg opens for each of its calls: a client, of the thread that opens it."""
 
-    def __init__(self, addresses: tuple[HiveAddress, ...]) -> None:
+    def __init__(self, addresses: tuple[HiveAddress, ...], user: tuple[str, ...]) -> None:
         self._addresses = addresses
+        self._user = user
         self._opened = threading.local()
 
     def __enter__(self) -> _GuardedClient:
-        opened = Connection(self._addresses, _GuardedClient)
+        opened = Connection(self._addresses, _GuardedClient, self._user)
         client = opened.__enter__()
-        client.addresses = self._addresses
+        client.addresses, client.user = self._addresses, self._user
         self._opened.now = opened
         return client
 
@@ -177,8 +210,9 @@ class _Connections:
         self._opened.now.__exit__(*failure)
 
 
-class _GuardedClient(Client):  # type: ignore[misc]
+class _GuardedClient(CheckedClient):
     addresses: tuple[HiveAddress, ...] = ()
+    user: tuple[str, ...] = ()
 
     def create_table(self, tbl: Any) -> None:
         self._changed(tbl, lambda: Client.create_table(self, tbl))
@@ -203,12 +237,12 @@ class _GuardedClient(Client):  # type: ignore[misc]
         try:
             try:
                 Client.unlock(self, rqst)
-            except (TException, OSError):
-                with Connection(self.addresses, Client) as client:
+            except (TException, TidelineError):
+                with Connection(self.addresses, Client, self.user) as client:
                     client.unlock(rqst)
         except (ttypes.NoSuchLockException, ttypes.TxnAbortedException):
             return
-        except (TException, OSError) as error:
+        except (TException, TidelineError) as error:
             _log.warning(
                 "a lock of Hive was not given back, and ends in minutes: %s", quoted(error)
             )

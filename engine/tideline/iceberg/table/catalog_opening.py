@@ -24,6 +24,7 @@ from tideline.iceberg.table.catalog_config import (
     refuse_foreign_credentials,
 )
 from tideline.iceberg.table.catalog_glue import BoundedGlueCatalog
+from tideline.iceberg.table.catalog_hive_lookup import LookedUpHiveCatalog
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog, name_ignored
 from tideline.secret_values import note_environment, note_secrets, sounds_secret
@@ -38,7 +39,7 @@ TIMEOUT_S = 60.0
 CLIENT_FAULTS = (Exception, SystemExit)
 """A client, or a program that this process's configuration names for it, raises anything."""
 _PROGRAM = "py-catalog-impl"
-_OF_RESOURCES = (CatalogType.REST, CatalogType.SQL, CatalogType.GLUE)
+_OF_RESOURCES = (CatalogType.REST, CatalogType.SQL, CatalogType.GLUE, CatalogType.HIVE)
 
 
 def open_catalog(
@@ -50,7 +51,8 @@ def open_catalog(
     access: CatalogAccess = OF_PROCESS,
 ) -> Catalog:
     """A catalog with `properties` such as `uri`, `type` and `warehouse`, and with `credentials` for
-    a process that keeps those of several catalogs. A REST catalog has `timeout_s` for each answer.
+    a process that keeps those of several catalogs. One that is no database has
+    `timeout_s` for each answer.
 
     Opened for this process, PyIceberg's configuration and environment
     (`PYICEBERG_CATALOG__<NAME>__...`) describe the rest, and credentials there are not sent to
@@ -169,6 +171,8 @@ def _opened(
         from tideline.iceberg.table.catalog_sql import BoundedSqlCatalog
 
         return BoundedSqlCatalog(name, **conf)
+    if kind is CatalogType.HIVE and not access.is_of_process:
+        return LookedUpHiveCatalog(name, conf, access, timeout_s)
     if kind is CatalogType.HIVE:
         with with_extra("hive", "this catalog needs"):
             from tideline.iceberg.table.catalog_hive import BoundedHiveCatalog

@@ -124,7 +124,7 @@ class Egress:
         address = answer.get("address")
         if address is None:
             problem = answer.get("problem") or "the proxy gives no address"
-            raise StorageUnavailableError(str(problem))
+            raise StorageUnavailableError(str(problem)) from ConnectionError("not connected")
         return str(address)
 
     def connect(self, host: str, port: int) -> socket.socket:
@@ -173,7 +173,8 @@ class EgressRoute:
             return made
         if made is not None:
             made.close()
-        raise StorageUnavailableError(self.problem() or "the proxy does not connect")
+        problem = self.problem() or "the proxy does not connect"
+        raise StorageUnavailableError(problem) from ConnectionError("not connected")
 
     def answer(self, path: str) -> dict[str, Any]:
         """What the proxy itself says at a path; empty when it does not answer."""
