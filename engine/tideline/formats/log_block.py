@@ -144,11 +144,15 @@ def read_frames(
 
 def encode_avro_content(datums: Iterable[bytes]) -> bytes:
     """The content of an AVRO_DATA block of these records: version, count, each with its length."""
-    parts = [b""]
+    parts = []
     for datum in datums:
         parts += [_INT.pack(len(datum)), datum]
-    parts[0] = _INT.pack(AVRO_CONTENT_VERSION) + _INT.pack(len(parts) // 2)
-    return b"".join(parts)
+    return avro_content(len(parts) // 2, b"".join(parts))
+
+
+def avro_content(count: int, framed: bytes) -> bytes:
+    """The same of so many records that have their lengths before them."""
+    return b"".join((_INT.pack(AVRO_CONTENT_VERSION), _INT.pack(count), framed))
 
 
 def split_avro_content(content: bytes, *, path: object = None) -> list[bytes]:

@@ -1,8 +1,9 @@
 """Rows as the content of a log block, and back: Avro records or a Parquet file; HFiles are read.
 
 Avro values pass as plain numbers and bytes, and Arrow makes dates, times, decimals and maps of
-them, column by column; only the reading and writing of the records themselves is a loop of
-fastavro's. A Parquet block is read and written by Arrow alone.
+them, column by column; records are written and read as columns, too, where `avro_columns` and
+`avro_column_reader` take their schema, and by fastavro elsewhere. A Parquet block is read and
+written by Arrow alone.
 Source: Hudi's HoodieAvroDataBlock, HoodieParquetDataBlock, HoodieHFileDataBlock.
 """
 
@@ -26,10 +27,13 @@ from tideline.formats.avro import (
     encode_records,
     physical_schema,
 )
+from tideline.formats.avro_column_reader import decode_columns
+from tideline.formats.avro_columns import encode_framed_rows, takes
 from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
     HeaderKey,
+    avro_content,
     encode_avro_content,
     encode_block,
     split_avro_content,
@@ -70,7 +74,7 @@ def encode_data_block(
     if log_format is LogFormat.AVRO:
         content = _avro_content(_conformed(rows, schema), schema_json)
         return encode_block(BlockKind.AVRO_DATA, all_headers, content)
-    content = _parquet_content(_conformed(rows, schema, keeps_constants=True), codec)
+    content = _parquet_content(_conformed(rows, schema), codec)
     return encode_block(BlockKind.PARQUET_DATA, all_headers, content)
 
 
@@ -117,9 +121,13 @@ def decode_avro_rows(
     wanted = _arrow_schema(schema_json)
     physical_json = physical_schema(schema_json)
     physical = _arrow_schema(physical_json)
+    names = wanted.names if columns is None else _chosen(wanted.names, columns)
+    found = decode_columns(physical_json, datums, physical, names) if names else None
+    if found is not None:
+        arrays = [_to_logical(found[name], wanted.field(name).type) for name in names]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(map(wanted.field, names)))
     decode = decode_foreign_records if are_strangers else decode_records
     records = decode(physical_json, datums, path=path)
-    names = wanted.names if columns is None else _chosen(wanted.names, columns)
     try:
         rows = pa.array(records, pa.struct([physical.field(name) for name in names]))
         arrays = [_to_logical(rows.field(name), wanted.field(name).type) for name in names]
@@ -137,9 +145,11 @@ def _avro_content(rows: pa.Table, schema_json: str) -> bytes:
         _to_physical(column.combine_chunks(), field.type)
         for column, field in zip(rows.columns, physical, strict=True)
     ]
-    records = pa.Table.from_arrays(columns, schema=physical).to_pylist()
+    stored = pa.Table.from_arrays(columns, physical.names)
     try:
-        return encode_avro_content(encode_records(physical_json, records))
+        if takes(physical_json):
+            return avro_content(stored.num_rows, encode_framed_rows(physical_json, stored))
+        return encode_avro_content(encode_records(physical_json, stored.to_pylist()))
     except (ValueError, TypeError) as error:
         raise InvalidDataError(
             "rows do not fit the schema of the log block", value=error
@@ -204,7 +214,7 @@ def _arrow_schema(schema_json: str) -> pa.Schema:
     return avro_to_arrow(schema_json)
 
 
-def _conformed(rows: pa.Table, schema: pa.Schema, *, keeps_constants: bool = False) -> pa.Table:
+def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """`rows` in this schema, columns by name; text of one value may stay a dictionary."""
     missing = [name for name in schema.names if name not in rows.schema.names]
     if missing:
@@ -212,7 +222,7 @@ def _conformed(rows: pa.Table, schema: pa.Schema, *, keeps_constants: bool = Fal
     columns = []
     for field in schema:
         column = rows.column(field.name).combine_chunks()
-        is_kept = keeps_constants and _is_constant(column, field.type)
+        is_kept = _is_constant(column, field.type)
         try:
             columns.append(column if is_kept else converted_array(column, field.type))
         except pa.ArrowInvalid as error:
@@ -244,7 +254,9 @@ def _to_physical(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(list_offsets(array), items, type=wanted)
     if types.is_decimal(array.type):
         return _decimal_bytes(array, wanted)
-    return array if array.type == wanted else array.cast(wanted)
+    # Text of one value stays a dictionary.
+    is_kept = array.type == wanted or types.is_dictionary(array.type)
+    return array if is_kept else array.cast(wanted)
 
 
 def _to_logical(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -61,7 +61,7 @@ def read_by_schema(
             continue
         bad: dict[int, str] = {}
         tables += read_halves(group.datums, lambda part, schema=schema: read(part, schema), bad)  # type: ignore[misc]
-        numbers += [place for at, place in enumerate(places) if at not in bad]
+        numbers += [place for at, place in enumerate(places) if at not in bad] if bad else places
         faults |= {places[at]: reason for at, reason in bad.items()}
     rows = pa.concat_tables(tables, promote_options="permissive") if tables else wanted.empty()
     return Decoded(rows, numbers, faults=faults)

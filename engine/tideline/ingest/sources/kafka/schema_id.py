@@ -71,7 +71,7 @@ class SchemaId:
 class OfSchema:
     """Avro records of one schema, and the places of their values."""
 
-    places: list[int]
+    places: Sequence[int]
     datums: list[bytes]
 
 
@@ -82,13 +82,25 @@ def has_schema(value: bytes) -> bool:
 
 def by_schema(values: Sequence[bytes], faults: dict[int, str]) -> dict[SchemaId, OfSchema]:
     """The values of each schema; why others have none goes into `faults`."""
-    found: dict[bytes, OfSchema] = {}
+    if values and (length := _length(values[0])):
+        begin = values[0][:length]
+        if [value[:length] for value in values].count(begin) == len(values):
+            datums = [value[length:] for value in values]
+            return {SchemaId.of(begin): OfSchema(range(len(values)), datums)}
+    places: dict[bytes, list[int]] = {}
     for place, value in enumerate(values):
-        length = _LENGTHS.get(value[0], 0) if value else 0
-        if not 0 < length <= len(value):
+        length = _length(value)
+        if length:
+            places.setdefault(value[:length], []).append(place)
+        else:
             faults[place] = "the value does not begin with the number or the GUID of a schema"
-            continue
-        group = found.setdefault(value[:length], OfSchema([], []))
-        group.places.append(place)
-        group.datums.append(value[length:])
-    return {SchemaId.of(content): group for content, group in found.items()}
+    return {
+        SchemaId.of(begin): OfSchema(found, [values[place][len(begin) :] for place in found])
+        for begin, found in places.items()
+    }
+
+
+def _length(value: bytes) -> int:
+    """How many bytes before a value say by which schema it was written; 0 where none do."""
+    length = _LENGTHS.get(value[0], 0) if value else 0
+    return length if length <= len(value) else 0
