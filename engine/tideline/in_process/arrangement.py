@@ -11,6 +11,9 @@ from tideline.hudi.file_group.handle_context import HandleContext
 from tideline.hudi.keys.virtual_key import column_at
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 
+_SPARSE = 8
+"""Numbers that are so many times as large as there are of them are numbered again."""
+
 
 def row_order(batch: PreparedRows, context: HandleContext, *, drops_duplicates: bool) -> Positions:
     """A rank for every row: by (key, ordering, arrival) where duplicates are to be dropped, by
@@ -29,6 +32,37 @@ def last_of_each(batch: PreparedRows, codes: Positions, ordering: tuple[str, ...
     is_last: Flags = np.ones(len(order), np.bool_)
     is_last[:-1] = np.diff(codes[order]) != 0
     return np.sort(order[is_last])
+
+
+def last_of_keys(
+    batch: PreparedRows,
+    rows: Positions,
+    codes: Positions,
+    buckets: Positions,
+    ordering: tuple[str, ...],
+) -> Flags:
+    """Which entries, each of a row, a key and a bucket, are those that `last_of_each` would leave
+    of their key in their bucket. Only entries of keys that come again are sorted."""
+    found: Flags = np.ones(len(codes), np.bool_)
+    again = np.flatnonzero(_come_again(codes))
+    if not len(again):
+        return found
+    columns = [column_at(batch.rows, name) for name in reversed(ordering)]
+    wanted = pa.array(rows[again])
+    by_order = [column_ranks(column.take(wanted)) for column in columns]
+    order = np.lexsort((rows[again], *by_order, buckets[again], codes[again]))
+    ordered = again[order]
+    goes_on = (np.diff(codes[ordered]) == 0) & (np.diff(buckets[ordered]) == 0)
+    found[ordered[:-1][goes_on]] = False
+    return found
+
+
+def _come_again(codes: Positions) -> Flags:
+    """Which codes are there more than once."""
+    if len(codes) and int(codes.max()) > _SPARSE * len(codes):
+        codes = np.unique(codes, return_inverse=True)[1]
+    found: Flags = np.bincount(codes)[codes] > 1
+    return found
 
 
 def key_ranks(keys: pa.Array) -> Positions:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
@@ -28,7 +29,7 @@ from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
-from tideline.hudi.placement.targets import BucketPlacement, KeyHash, Target
+from tideline.hudi.placement.targets import BucketPlacement, CreateTarget, KeyHash, Target
 from tideline.hudi.placement.upsert_partitioner import BucketPlan
 from tideline.hudi.placement.workload_profile import WorkloadProfile, located_profile
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -49,7 +50,7 @@ from tideline.hudi.write.pieces import (
     WriteBucket,
 )
 from tideline.hudi.write.unique_keys import stored_twice
-from tideline.in_process.arrangement import arrival_within, row_order
+from tideline.in_process.arrangement import arrival_within, last_of_keys, row_order
 from tideline.in_process.bucket_numbers import bucket_numbers
 from tideline.in_process.filled_rows import ReadStoredRows, filled_from_stored
 from tideline.in_process.located_keys import KeyCodes, LocatedKeys
@@ -173,13 +174,13 @@ class InProcessWriteEngine:
             buckets = self._buckets_of(routed, plan)
         else:
             buckets = self._buckets_by_hash(placement)
-        order = row_order(self._batch, context, drops_duplicates=drops_duplicates)
-        # Rows of a bucket in the order of its handle; of equal ones in that of their arrival.
-        arranged = np.lexsort((order[routed.rows], buckets))
+        arranged = self._arranged(routed, buckets, context, drops_duplicates=drops_duplicates)
         groups = _grouped(buckets, arranged, len(plan.buckets))
 
         def bucket(nth: int) -> WriteBucket:
             number, chosen = groups[nth]
+            if drops_duplicates and isinstance(targets[number], CreateTarget):
+                chosen = self._by_key(routed, chosen)
             flags = None if routed.deletes is None else routed.deletes[chosen]
             rows = self._handle_rows(context, routed.rows[chosen], flags)
             return WriteBucket(context, targets[number], rows, drops_duplicates)
@@ -187,6 +188,33 @@ class InProcessWriteEngine:
         row_bytes = self._row_bytes()
         sizes = [row_bytes * len(rows) + targets[number].bytes_read for number, rows in groups]
         return self._runner.run(bucket, sizes)
+
+    def _arranged(
+        self,
+        routed: RoutedRows,
+        buckets: Positions,
+        context: HandleContext,
+        *,
+        drops_duplicates: bool,
+    ) -> Positions:
+        """Entries by bucket. Where duplicates are dropped the one that is left of each key, or the
+        rows that become one next to each other."""
+        rows = routed.rows
+        if context.partial is not None or not drops_duplicates:
+            order = row_order(self._batch, context, drops_duplicates=drops_duplicates)
+            return np.lexsort((order[rows], buckets))
+        ordering = context.ordering_fields
+        kept = last_of_keys(self._batch, rows, routed.codes, buckets, ordering)
+        left = np.flatnonzero(kept & (buckets != NOWHERE))
+        if (np.diff(rows[left]) < 0).any():
+            return left[np.lexsort((rows[left], buckets[left]))]
+        return left[arrival_within(buckets[left])]
+
+    def _by_key(self, routed: RoutedRows, chosen: Positions) -> Positions:
+        """Entries by the text of their keys, of equal keys in their order."""
+        keys = self._batch.keys.take(pa.array(routed.rows[chosen]))
+        order: Positions = pc.sort_indices(keys).to_numpy().astype(np.int64)
+        return chosen[order]
 
     def bulk_insert(self, context: HandleContext, sort_mode: SortMode) -> Sequence[WriteStat]:
         partitions = self._batch.partition_codes()

@@ -22,6 +22,8 @@ from tideline.in_process.prepared_rows import Flags, Positions
 
 NOWHERE = -1
 """The file of a row whose key is not stored, the bucket of a row that goes to none."""
+_SPARSE = 8
+"""A table of numbers may be so many times as long as there are of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class RoutedRows:
         if located is None or not len(located.codes):
             nowhere = np.full(len(codes), NOWHERE)
             return cls(rows, codes, nowhere, partitions, deletes, nowhere)
+        single = _single_places(codes, located)
+        if single is not None:
+            files = np.where(single == NOWHERE, NOWHERE, located.files[single])
+            return cls(rows, codes, files, partitions, deletes, single)
         order = np.argsort(located.codes, kind="stable")
         ordered = located.codes[order]
         low = np.searchsorted(ordered, codes, "left")
@@ -136,3 +142,16 @@ class RoutedRows:
             np.concatenate([self.deletes, other.deletes]),
             np.concatenate([self.found, other.found]),
         )
+
+
+def _single_places(codes: Positions, located: LocatedKeys) -> Positions | None:
+    """For each code its entry among the located keys, `NOWHERE` where it has none; None where a key
+    has several, or codes are far apart."""
+    width = 1 + int(max(codes.max(initial=0), located.codes.max()))
+    if width > _SPARSE * (len(codes) + len(located.codes)):
+        return None
+    entries = np.full(width, NOWHERE)
+    entries[located.codes] = np.arange(len(located.codes))
+    if np.count_nonzero(entries != NOWHERE) < len(located.codes):
+        return None
+    return entries[codes]

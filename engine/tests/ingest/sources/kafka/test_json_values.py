@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tideline.ingest.sources.kafka import json_rows
 from tideline.ingest.sources.kafka.json_rows import read_json_values
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -21,6 +22,15 @@ def test_columns_are_those_of_the_schema() -> None:
     assert table.to_pylist() == [{"id": 1, "v": "a"}, {"id": None, "v": "b"}]
     assert table.schema == SCHEMA
     assert bad == {}
+
+
+def test_many_values_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "_AT_ONCE", 7)
+    values = [b'{"id": %d}' % number for number in range(50)]
+    values[6], values[7], values[49] = b"no", b'\n\t{"id":\r\n 7}', b""
+    table, bad = read_json_values(values, SCHEMA)
+    assert table.column("id").to_pylist() == [n for n in range(50) if n not in (6, 49)]
+    assert sorted(bad) == [6, 49]
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,11 @@ class RecordBatch:
     def rows(self) -> Rows:
         values = self.records.values
         tombstones = [place for place, value in enumerate(values) if value is None]
-        given = [place for place, value in enumerate(values) if value is not None]
+        given: Sequence[int] = range(len(values))
+        if tombstones:
+            given = [place for place in given if values[place] is not None]
         given, texts = self._with_schemas(given, values, IdHeader.VALUE)
-        places: _Places = np.array(given, np.int64)
+        places = _places(given)
         try:
             found = self.reader.values(texts)
         except TruncateError as error:
@@ -81,12 +83,12 @@ class RecordBatch:
                 path=self.declared.uri,
             ) from error
         tables = [self._placed(places, found)]
-        named = self._that_delete(tombstones)
+        named: Sequence[int] = self._that_delete(tombstones)
         if named:
             named, texts = self._with_schemas(named, self.records.keys, IdHeader.KEY)
             keys = self.reader.keys(texts, found.rows.schema)
             all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
-            tables.append(self._placed(np.array(named), all_deleted))
+            tables.append(self._placed(_places(named), all_deleted))
         table = pa.concat_tables(tables, promote_options="default")
         if not pc.any(table.column(DELETED_FLAG)).as_py():
             table = table.drop_columns([DELETED_FLAG])
@@ -96,11 +98,11 @@ class RecordBatch:
         return Rows(table, BadInput(rows=rows), len(self.records), self.size_bytes)
 
     def _with_schemas(
-        self, places: list[int], column: Sequence[bytes | None], header: IdHeader
-    ) -> tuple[list[int], list[bytes]]:
+        self, places: Sequence[int], column: Sequence[bytes | None], header: IdHeader
+    ) -> tuple[Sequence[int], list[bytes]]:
         """The values at these places, their schemas before them, and the places of those whose
         headers make sense."""
-        if not self.declared.value.needs_registry:
+        if not self.declared.value.needs_registry or not any(self.records.headers):
             return places, [column[place] or b"" for place in places]
         good: list[int] = []
         texts: list[bytes] = []
@@ -132,7 +134,7 @@ class RecordBatch:
         `read` are the places of the records by their numbers."""
         for number, reason in found.faults.items():
             self._note(read[number], "", reason)
-        places: _Places = read[np.array(found.numbers, np.int64)]
+        places: _Places = read[_places(found.numbers)]
         flags = np.zeros(len(places), bool)
         flags[list(found.deletes)] = True
         # Rows may have no column of their own.
@@ -198,6 +200,12 @@ class RecordBatch:
             unit="offset",
         )
         self.bad.setdefault(str(partition), []).append(row)
+
+
+def _places(numbers: Sequence[int]) -> _Places:
+    if isinstance(numbers, range):
+        return np.arange(numbers.start, numbers.stop, numbers.step)
+    return np.array(numbers, np.int64)
 
 
 def _digest(partition: TopicPartition, offset: int) -> int:

@@ -30,9 +30,8 @@ from tideline.ingest.sources.kafka.records import (
     Records,
     Span,
     TopicPartition,
-    headers_of,
-    time_ms_of,
 )
+from tideline.ingest.sources.kafka.span_places import SpanPlaces
 from tideline.ingest.sources.source import Position
 from tideline.secret_values import masked
 
@@ -139,19 +138,11 @@ class _Reading:
     shifts: Mapping[TopicPartition, int]
     complaints: Complaints
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    spans: dict[tuple[Any, Any], tuple[TopicPartition, int, int]] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Records]:
         spans = [span for span in self.taken.spans if span.length]
         self.ends = {span.partition: span.end for span in spans}
-        self.spans = {
-            (span.partition.topic, span.partition.number): (
-                span.partition,
-                span.end,
-                self.shifts[span.partition],
-            )
-            for span in spans
-        }
+        places = SpanPlaces.of(spans, self.shifts)
         consumer.assign([_assigned(span.partition, span.first) for span in spans])
         heard_s = time.monotonic()
         while self.ends:
@@ -159,7 +150,7 @@ class _Reading:
             messages = consumer.consume(1, _POLL_S)
             if messages:
                 messages += consumer.consume(_BATCH, 0)
-            yield self._wanted(messages)
+            yield self._wanted(messages, places)
             before = len(self.ends)
             self._drop_finished(consumer)
             if messages or len(self.ends) < before:
@@ -169,28 +160,14 @@ class _Reading:
                 what = f"no record of {waiting} came for {_SILENCE_S:.0f} s"
                 self.complaints.raise_for(self.source, what, None)
 
-    def _wanted(self, messages: list[Message]) -> Records:
-        found = Records()
-        asks_time = RecordField.TIMESTAMP in self.source.record_fields
-        asks_headers = self.source.reads_headers
-        for message in messages:
-            if message.error() is not None:
+    def _wanted(self, messages: list[Message], places: SpanPlaces) -> Records:
+        """The records among these messages that are within their spans."""
+        found = [message for message in messages if message.error() is None]
+        if len(found) < len(messages):
+            for message in messages:
                 self._note(message)
-                continue
-            partition, end, shift = self.spans[message.topic(), message.partition()]
-            offset = message.offset() or 0
-            if offset >= end:
-                continue
-            found.partitions.append(partition)
-            found.offsets.append(offset)
-            found.arrivals.append(offset + shift)
-            found.keys.append(message.key())
-            found.values.append(message.value())
-            if asks_time:
-                found.times_ms.append(time_ms_of(message))
-            if asks_headers:
-                found.headers.append(headers_of(message))
-        return found
+        asks_time = RecordField.TIMESTAMP in self.source.record_fields
+        return places.records(found, asks_time=asks_time, asks_headers=self.source.reads_headers)
 
     def _note(self, message: Message) -> None:
         """Raises what stands in the place of a record."""

@@ -94,7 +94,8 @@ class Events:
             return self._rows(columns)
 
         found = read_by_schema(values, registry, read, self.wanted)
-        return self._decoded([found.rows] if found.numbers else [], found.numbers, found.faults)
+        tables = [found.rows] if found.numbers else []
+        return self._decoded(tables, list(found.numbers), found.faults)
 
     def _empty(self) -> pa.Table:
         """No rows, in the columns that are known without any."""

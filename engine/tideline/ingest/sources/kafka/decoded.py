@@ -24,7 +24,7 @@ class Decoded:
     """
 
     rows: pa.Table
-    numbers: list[int]
+    numbers: Sequence[int]
     deletes: frozenset[int] = frozenset()
     faults: Mapping[int, str] = field(default_factory=dict)
 
@@ -97,15 +97,21 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def read_halves(
-    values: Sequence[bytes], read: Callable[[Sequence[bytes]], pa.Table], bad: dict[int, str]
+    values: Sequence[bytes],
+    read: Callable[[Sequence[bytes]], pa.Table],
+    bad: dict[int, str],
+    at_once: int | None = None,
 ) -> list[pa.Table]:
     """Rows of the good values in their order; the reason of each other one, by number, in `bad`.
 
     `read` gives a row for each value, or raises NoRowError. Then the values are halved until those
-    at fault stand alone: as many readings as there are bad ones, times the logarithm of all.
+    at fault stand alone: as many readings as there are bad ones, times the logarithm of all. With
+    `at_once` no more of them are read in one piece.
     """
     tables: list[pa.Table] = []
-    parts = [(0, len(values))] if values else []
+    length = at_once or max(1, len(values))
+    parts = [(first, min(first + length, len(values))) for first in range(0, len(values), length)]
+    parts.reverse()
     while parts:
         first, end = parts.pop()
         try:

@@ -1,6 +1,6 @@
 """Values that are JSON objects, as Arrow rows; which of them are none, and why.
 
-All values are read in one piece, one a line: a vectorised reader takes the columns that are
+Many values are read in one piece, one a line: a vectorised reader takes the columns that are
 declared, by their types, and ignores others. Where that fails, or gives another number of rows,
 they are halved (`decoded`).
 """
@@ -12,19 +12,24 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.json as pj
 
 from tideline.ingest.sources.kafka.decoded import NoRowError, read_halves
 
 _BLOCK_BYTES_MIN = 1 << 20
+_AT_ONCE = 20_000
+"""What is parsed stays in the processor's cache."""
+_LINE_END, _OBJECT_BEGIN = b"\n{"
 _OTHER_KIND = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 
 
 def read_json_values(values: Sequence[bytes], schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
     """Rows of the good values in their order, and the reason of each bad one by its number."""
     bad: dict[int, str] = {}
-    tables = read_halves(values, partial(json_rows, schema=schema), bad)
+    tables = read_halves(values, partial(json_rows, schema=schema), bad, _AT_ONCE)
     return pa.concat_tables(tables) if tables else schema.empty_table(), bad
 
 
@@ -38,10 +43,11 @@ def json_rows(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
 
 def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     joined = b"\n".join(values)
-    if joined.count(b"\n") != len(values) - 1 or b"\r" in joined:
-        joined = b"\n".join(_one_line(value) for value in values)
-    begin = joined.startswith(b"{") + joined.count(b"\n{")
-    if begin != len(values) and not all(value.lstrip()[:1] == b"{" for value in values):
+    text = np.frombuffer(joined, np.uint8)
+    if np.count_nonzero(text == _LINE_END) != len(values) - 1 or b"\r" in joined:
+        values = [_one_line(value) for value in values]
+        joined = b"\n".join(values)
+    if not _begin_objects(values, joined):
         raise NoRowError("the value is no JSON object")
     table = pj.read_json(
         pa.BufferReader(joined),
@@ -57,6 +63,16 @@ def _parsed(values: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     # The reader takes bytes that are no text.
     table.validate(full=True)
     return table.cast(schema)
+
+
+def _begin_objects(values: Sequence[bytes], joined: bytes) -> bool:
+    """Whether each value, all of them joined by ends of lines, begins as an object does."""
+    lengths: npt.NDArray[np.int64] = np.fromiter(map(len, values), np.int64, len(values))
+    begins = np.cumsum(lengths + 1) - lengths - 1
+    text = np.frombuffer(joined, np.uint8)
+    if lengths.all() and (text[begins] == _OBJECT_BEGIN).all():
+        return True
+    return all(value.lstrip()[:1] == b"{" for value in values)
 
 
 def _as_written(schema: pa.Schema) -> pa.Schema:

@@ -165,7 +165,10 @@ class ValueReader:
 
 def _good(rows: pa.Table, faults: dict[int, str], count: int) -> Decoded:
     """The rows of all values that are not at fault."""
-    return Decoded(rows, [number for number in range(count) if number not in faults], faults=faults)
+    numbers: Sequence[int] = range(count)
+    if faults:
+        numbers = [number for number in numbers if number not in faults]
+    return Decoded(rows, numbers, faults=faults)
 
 
 def _raw(texts: Sequence[bytes], column: pa.Field) -> Decoded:
