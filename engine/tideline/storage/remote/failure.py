@@ -27,11 +27,19 @@ _CODE = re.compile(r"<Code>([\w.:]{1,64})</Code>")
 _DELETE = re.compile(r"DeleteObjects request failed for key (.*): .*\(code: (\w{1,64})\)")
 """Of one object among those of a request that was answered with 200."""
 _STATUS_OF_DELETE = {"AccessDenied": 403, "InternalError": 500, "SlowDown": 503}
+CLIENT_CERTIFICATE = (
+    "the server demands a certificate of its clients (mTLS), and none is presented: put a gateway "
+    "before it that presents one, and name that as the endpoint"
+)
 _TRANSPORT = (
     ("ConnectionRefused", "connection refused"),
     ("dns error", "host name not found"),
     ("TimedOut", "timed out"),
     ("kind: Timeout", "timed out"),
+    ("CertificateRequired", CLIENT_CERTIFICATE),
+    # An alert of the server, which has seen none.
+    ("BadCertificate", CLIENT_CERTIFICATE),
+    ("HandshakeFailure", f"TLS refused; it may be that {CLIENT_CERTIFICATE}"),
     ("ertificate", "TLS certificate refused"),
     ("NetworkUnreachable", "network unreachable"),
     ("HostUnreachable", "host unreachable"),
@@ -40,6 +48,8 @@ _TRANSPORT = (
     ("ConnectionReset", "connection dropped"),
     ("BrokenPipe", "connection dropped"),
 )
+_UNTAKEN = ("connection refused", "host name not found", CLIENT_CERTIFICATE)
+"""The server has not read the request."""
 _CREDENTIALS = re.compile(r"External \w+ credential provider: (\w+)(?:: (.*))?")
 _TOKEN_REQUEST = "performing token request"
 _NOT_IMPLEMENTED = 501
@@ -152,7 +162,7 @@ class RequestFailure:
         if self.credentials is not None or self.is_unsent:
             return False
         if self.status is None:
-            return self.transport not in ("connection refused", "host name not found")
+            return self.transport not in _UNTAKEN
         if self.is_unsupported:
             return False
         return self.status >= 500 or self.status in (408, 409, 429)
