@@ -30,7 +30,7 @@ from typing import Any
 
 from bench.measurement import Claim, Series, close_report
 from bench.quiet import wait_for_quiet
-from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.spark.session.connectors import MavenArtifact
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.maven_jars import fetched_jars
 from tideline.testing.peer_environment import PeerEnvironment, prepare_hudi_peer

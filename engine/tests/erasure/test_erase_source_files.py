@@ -19,7 +19,8 @@ from tideline.cli.main import run
 from tideline.erasure import source_files as erasure_files
 from tideline.erasure.report import LandingSearch
 from tideline.errors import ConfigError, StorageUnavailableError
-from tideline.spark.session.s3a_jars import install_s3a_jars
+from tideline.spark.session.connector_jars import install_jars
+from tideline.spark.session.connectors import S3A
 from tideline.storage.location import StoreLocation
 from tideline.testing.written_table import WrittenTable
 
@@ -209,7 +210,7 @@ def test_a_landing_prefix_on_s3(s3_location: StoreLocation) -> None:
 
 def ask_s3a_jars() -> None:
     try:
-        install_s3a_jars()
+        install_jars(S3A)
     except StorageUnavailableError as error:
         if os.environ.get("CI"):
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +12,7 @@ import pytest
 
 from tideline import LakeTable
 from tideline.cli.main import run
-from tideline.errors import ConfigError
 from tideline.iceberg_lake_table import create_iceberg, open_iceberg
-from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.storage.location import StoreLocation
 from tideline.testing.gcs_server import GcsServer
 from tideline.testing.peer_environment import prepare_hudi_peer
@@ -149,11 +146,6 @@ def settings_of_object_store(location: StoreLocation) -> Mapping[str, str]:
         "AZURE_STORAGE_ENDPOINT": options["azure_endpoint"],
         "AZURE_ALLOW_HTTP": "true",
     }
-
-
-def test_spark_is_refused_by_name(location: StoreLocation) -> None:
-    with pytest.raises(ConfigError, match="Spark does not reach this store yet"):
-        connect_s3a(cast(Any, None), location)
 
 
 @pytest.mark.slow_with("azure_location")

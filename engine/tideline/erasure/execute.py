@@ -56,8 +56,8 @@ from tideline.publication.published_table import PublishedTable
 from tideline.services.explanation import NotDue
 from tideline.settings.setting import SettingPlace
 from tideline.spark.read.matching import count_in_table
-from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.spark.session.spark_session import spark_session
+from tideline.spark.session.store_connection import connect_store
 from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 from tideline.write_and_serve import delete_rows, open_services
@@ -177,7 +177,7 @@ def _searched(
     columns = without_meta_fields(scan_schema(table, table.timeline()))
     found = []
     for landing in request.landing:
-        connect_s3a(spark, landing)
+        connect_store(spark, landing)
         searched = search_landing(spark, landing, request.where, columns)
         deletes = request.deletes_landing_files and not request.is_preview
         found.append(delete_files(landing, searched) if deletes else searched)

@@ -105,6 +105,8 @@ class StoreLocation:
         Raises ConfigError for a memory location, which Spark cannot reach.
         """
         scheme = self.kind.hadoop_scheme
+        if self.kind.hadoop_plain_scheme and (self.server() or "").startswith("http:"):
+            scheme = self.kind.hadoop_plain_scheme
         if scheme is None:
             message = f"Spark cannot read a {self.scheme}:// location"
             raise ConfigError(message, value=self.uri)

@@ -29,8 +29,11 @@ class StoreKind:
     - `is_remote`: other machines reach it. `server` is the URL that requests of a URI go to.
     - `create_missing` creates what holds a new table where that is missing and the options allow
       it, and says whether it did.
-    - `hadoop_scheme` is that of Spark's URIs, None where Spark cannot reach the store;
-      `hadoop_settings` are what Hadoop needs for a URI, where it `needs_connector`.
+    - `hadoop_scheme` is that of Spark's URIs, `hadoop_plain_scheme` where it is another one without
+      TLS; None where Spark cannot reach the store. It does by the `connector` of that name
+      (`spark.session.connectors`), if it needs one; `hadoop_settings` are what that needs for a
+      URI. `${env.NAME}` in them is a variable of the process that reads them, so that no secret is
+      in a setting.
     """
 
     scheme: str
@@ -43,7 +46,8 @@ class StoreKind:
     server: Callable[[str, Options], str | None] = lambda *_: None
     create_missing: Callable[[str, Options], bool] = lambda *_: False
     hadoop_scheme: str | None = None
-    needs_connector: bool = False
+    hadoop_plain_scheme: str | None = None
+    connector: str | None = None
     hadoop_settings: Callable[[str, Options], dict[str, str]] = lambda *_: {}
 
 

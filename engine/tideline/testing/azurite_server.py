@@ -20,12 +20,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlencode
 
 from tideline.cache_directory import cache_directory
 from tideline.testing.free_port import free_port
@@ -100,6 +102,15 @@ class AzuriteServer:
         """The credentials, as clients look for them."""
         return {"AZURE_STORAGE_ACCOUNT_KEY": self.account_key}
 
+    def signature(self) -> str:
+        """A shared access signature of the account, for everything in its containers."""
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        given = {"sp": "rwdlac", "ss": "b", "srt": "sco", "st": "", "se": ends, "sip": "",
+                 "spr": "https,http", "sv": _API_VERSION, "ses": ""}  # fmt: skip
+        signed = "".join(f"{value}\n" for value in (ACCOUNT, *given.values()))
+        shown = {name: value for name, value in given.items() if value}
+        return urlencode({**shown, "sig": self._signed(signed)})
+
     def storage_options(self) -> Mapping[str, str]:
         """What `StoreLocation.of` needs to reach this server."""
         return {"azure_endpoint": self.endpoint, "allow_http": "true"}
@@ -115,9 +126,7 @@ class AzuriteServer:
         shown = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": _API_VERSION}
         lines = "".join(f"{header}:{value}\n" for header, value in shown.items())
         signed = "PUT\n" + "\n" * 11 + f"{lines}/{ACCOUNT}{path}\nrestype:container"
-        key = base64.b64decode(self.account_key)
-        signature = base64.b64encode(hmac.digest(key, signed.encode(), hashlib.sha256)).decode()
-        authorization = f"SharedKey {ACCOUNT}:{signature}"
+        authorization = f"SharedKey {ACCOUNT}:{self._signed(signed)}"
         connection = http.client.HTTPConnection(self.address, timeout=30)
         headers = {**shown, "Authorization": authorization, "Content-Length": "0"}
         connection.request("PUT", f"{path}?restype=container", headers=headers)
@@ -126,6 +135,10 @@ class AzuriteServer:
             raise RuntimeError(f"Azurite does not create {container}: {answer.status}")
         connection.close()
         return container
+
+    def _signed(self, text: str) -> str:
+        key = base64.b64decode(self.account_key)
+        return base64.b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).decode()
 
     def _command(self) -> list[str]:
         host = ["--blobHost", "127.0.0.1", "--blobPort", str(self._port)]

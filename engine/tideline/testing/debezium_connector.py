@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.spark.session.connectors import MavenArtifact
 from tideline.testing.free_port import free_port
 from tideline.testing.kafka_broker import VERSION, KafkaBroker, java
 from tideline.testing.maven_jars import fetched_jars

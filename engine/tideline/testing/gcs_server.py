@@ -1,5 +1,5 @@
 """The XML API of Google Cloud Storage, as far as obstore uses it, in memory on the loopback
-interface.
+interface, and of its JSON API what Spark reads by.
 
 As at Google's, listings show no generation, and a delete of an object that is not there is answered
 with 404.
@@ -12,6 +12,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 
+from tideline.testing import gcs_json_api
 from tideline.testing.object_server import (
     ObjectBucket,
     ObjectHandler,
@@ -26,6 +27,18 @@ class _Handler(ObjectHandler):
     def refusal(self, key: str, query: Mapping[str, str]) -> tuple[int, str] | None:  # noqa: ARG002
         is_admitted = self.served.admits(self.headers.get("Authorization", ""))
         return None if is_admitted else (401, "AuthenticationRequired")
+
+    def answers_otherwise(self, path: str, query: Mapping[str, str]) -> bool:
+        resource = gcs_json_api.resource_of(path)
+        if resource is None:
+            return False
+        bucket = self.served.buckets.get(resource[0])
+        refusal = self.refusal("", query) or (None if bucket else (404, "NoSuchBucket"))
+        if refusal is not None:
+            self.refuse(*refusal)
+        else:
+            gcs_json_api.answer(self, bucket, resource, query)
+        return True
 
     def holds(self, there: StoredObject | None) -> bool:
         wanted = self.headers.get("x-goog-if-generation-match")

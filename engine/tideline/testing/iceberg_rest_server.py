@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.spark.session.connectors import MavenArtifact
 from tideline.testing.free_port import free_port
 from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.peer_environment import (

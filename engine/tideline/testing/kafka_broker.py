@@ -22,7 +22,7 @@ from typing import Self
 
 import pytest
 
-from tideline.spark.session.s3a_jars import MavenArtifact
+from tideline.spark.session.connectors import MavenArtifact
 from tideline.testing.free_port import free_port
 from tideline.testing.kafka_topics import KafkaTopics
 from tideline.testing.maven_jars import fetched_jars, require_jars

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tideline.cache_directory import cache_directory
-from tideline.spark.session.s3a_jars import MavenArtifact, project_object_model
+from tideline.spark.session.connector_jars import project_object_model
+from tideline.spark.session.connectors import MavenArtifact
 from tideline.testing.peer_environment import PeerUnavailableError, run_step
 
 

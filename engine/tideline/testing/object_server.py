@@ -92,6 +92,10 @@ class ObjectHandler(BaseHTTPRequestHandler):
         """Status and code for what is not served at all."""
         return None
 
+    def answers_otherwise(self, path: str, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        """Whether a request was one of another API, and has its answer."""
+        return False
+
     def place(self, path: str) -> tuple[str, str]:
         """The bucket and the key that a request is for."""
         _, name, *below = path.split("/", 2)
@@ -123,6 +127,8 @@ class ObjectHandler(BaseHTTPRequestHandler):
             name: values[0]
             for name, values in parse_qs(parts.query, keep_blank_values=True).items()
         }
+        if self.answers_otherwise(parts.path, query):
+            return
         name, key = self.place(unquote(parts.path))
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         bucket = self.served.buckets.get(name)
@@ -215,7 +221,11 @@ class ObjectHandler(BaseHTTPRequestHandler):
         found = bucket.objects.get(key)
         if found is None:
             self.refuse(404, "NoSuchKey")
-            return
+        else:
+            self.answer_bytes(found)
+
+    def answer_bytes(self, found: StoredObject) -> None:
+        """The bytes of an object, or the range of them that is wanted."""
         size = len(found.body)
         wanted = re.match(r"bytes=(\d+)-(\d*)$", self.headers.get("Range", ""))
         if wanted is None or self.command == "HEAD":

@@ -29,7 +29,7 @@ class Step:
 FIRST = (
     (Step("MinIO", ("tideline.testing.minio_server", "build")),),
     (Step("the engines of Hudi and Iceberg", ("tideline.testing.peer_environment",)),),
-    (Step("the jars for S3", ("tideline.spark.session.s3a_jars",)),),
+    (Step("the jars for S3", ("tideline.spark.session.connector_jars",)),),
     (Step("the library of Lance", ("tideline.testing.lance_library",)),),
     (
         Step("a REST catalog", ("tideline.testing.iceberg_rest_server",), required=False),

@@ -160,8 +160,10 @@ def test_the_tables_of_a_folder_are_maintained(location: StoreLocation, tmp_path
         assert [snapshot.operation for snapshot in table.snapshots][-1] == "replace"
 
 
-def test_spark_is_refused_by_name(gcs_location: StoreLocation, tmp_path: Path) -> None:
+def test_credentials_that_spark_does_not_take_are_refused_by_name(
+    gcs_location: StoreLocation, tmp_path: Path
+) -> None:
     land(gcs_location, range(1))
     text = declared(gcs_location, HUDI.replace("recordKey", "engine: {small: Spark}\n  recordKey"))
     events = run(tmp_path, text, code=2)
-    assert "Spark does not reach this store yet" in str(events)
+    assert "Spark does not read Google Cloud Storage with the token of GOOGLE_BEARER" in str(events)

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.class_archive import class_path, find_archive
-from tideline.spark.session.s3a_connector import connect_s3a, trust_ca_bundle
+from tideline.spark.session.connector_jars import jars_folder
+from tideline.spark.session.connectors import ABFS, S3A
 from tideline.spark.session.spark_session import (
     is_local,
     local_cores,
@@ -25,6 +26,7 @@ from tideline.spark.session.spark_session import (
     spark_configuration,
     spark_session,
 )
+from tideline.spark.session.store_connection import connect_store, trust_ca_bundle
 from tideline.storage.location import StoreLocation
 
 MINIO = StoreLocation.of("s3://lake/t", {"endpoint": "http://127.0.0.1:9000", "allow_http": "true"})
@@ -124,7 +126,7 @@ def test_a_session_started_without_the_jars_refuses_an_s3_location(spark: SparkS
     if jvm.java.lang.System.getProperty("java.class.path").find("hadoop-aws") >= 0:
         pytest.skip("this session was started with the S3A connector")
     with pytest.raises(ConfigError, match="start a new session"):
-        connect_s3a(spark, MINIO)
+        connect_store(spark, MINIO)
 
 
 @pytest.mark.spark
@@ -219,14 +221,37 @@ def test_executors_read_within_the_limits_of_their_driver(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "uri", ["gs://lake/people", "abfss://lake@account.dfs.core.windows.net/people"]
+    ("uri", "store"),
+    [("gs://lake/people", "gcs"), ("abfss://lake@account.dfs.core.windows.net/people", "azure")],
 )
-def test_a_store_that_spark_does_not_reach_starts_no_java_and_no_executors(
-    uri: str, monkeypatch: pytest.MonkeyPatch
+def test_a_store_without_its_jars_starts_no_java_and_no_executors(
+    uri: str, store: str, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*_: object) -> NoReturn:
         raise AssertionError("Spark is started")
 
+    assert not empty_cache.exists()
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a-key")
+    monkeypatch.setattr("tideline.spark.session.spark_session.running_session", lambda: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr("tideline.spark.session.spark_session.start", start)
-    with pytest.raises(ConfigError, match=r"does not reach this store yet.*maxFilesPerCommit"):
+    with pytest.raises(ConfigError, match=rf"run `tideline install-jars --store {store}` once"):
         spark_session(locations=[StoreLocation.of(uri, {})])
+
+
+def test_the_jars_of_several_stores_go_on_the_class_path(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a-key")
+    azure = StoreLocation.of("abfss://lake@account.dfs.core.windows.net/people", {})
+    folders = []
+    for connector in (S3A, ABFS):
+        folders.append(jars_folder(connector))
+        folders[-1].mkdir(parents=True)
+        (folders[-1] / connector.artifacts[0].jar).touch()
+    assert all(folder.is_relative_to(empty_cache) for folder in folders)
+    settings = spark_configuration("local[1]", [MINIO, azure, MINIO])
+    expected = ":".join(f"{folder}/*" for folder in folders)
+    assert settings["spark.driver.extraClassPath"].endswith(expected)
+    assert not any("a-key" in text for text in settings.values())

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import StorageUnavailableError
-from tideline.spark.session.s3a_jars import (
-    ARTIFACTS,
-    find_s3a_jars,
-    install_s3a_jars,
+from tideline.spark.session.connector_jars import (
+    find_jars,
+    install_jars,
+    jars_folder,
     main,
     project_object_model,
-    s3a_jars_folder,
 )
+from tideline.spark.session.connectors import S3A
 from tideline.storage.location import StoreLocation
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.s3.client import S3Credentials
@@ -51,7 +51,7 @@ print(spark.read.format("tideline").options(**options).load(uri).count())
 def s3a_jars() -> Path:
     """The jars, downloaded once for all runs."""
     try:
-        return install_s3a_jars()
+        return install_jars(S3A)
     except StorageUnavailableError as error:
         if os.environ.get("CI"):
             raise
@@ -134,14 +134,14 @@ def test_a_web_identity_reads_as_spark_does(tmp_path: Path) -> None:
 
 
 def test_the_project_keeps_the_large_bundle_out() -> None:
-    project = ElementTree.fromstring(project_object_model())
+    project = ElementTree.fromstring(project_object_model(S3A.artifacts))
     dependencies = {
         item.findtext("artifactId"): {
             group.text for group in item.iterfind("exclusions/exclusion/groupId")
         }
         for item in project.iter("dependency")
     }
-    assert set(dependencies) == {artifact.name for artifact in ARTIFACTS}
+    assert set(dependencies) == {artifact.name for artifact in S3A.artifacts}
     assert dependencies["hadoop-aws"] == {"*"}
     assert "io.netty" in dependencies["s3"]
     assert "bundle" not in dependencies
@@ -150,12 +150,12 @@ def test_the_project_keeps_the_large_bundle_out() -> None:
 def test_jars_that_are_there_are_not_downloaded_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = s3a_jars_folder(tmp_path)
+    folder = jars_folder(S3A, tmp_path)
     folder.mkdir(parents=True)
-    assert find_s3a_jars(tmp_path) is None
+    assert find_jars(S3A, tmp_path) is None
     jar = folder / "hadoop-aws-3.5.0.jar"
     jar.touch()
-    assert find_s3a_jars(tmp_path) == (jar,)
+    assert find_jars(S3A, tmp_path) == (jar,)
     assert main(["--cache", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip() == str(folder)
 

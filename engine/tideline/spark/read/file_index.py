@@ -25,7 +25,7 @@ from tideline.errors import ObjectNotFoundError
 from tideline.hudi.read.partition_values import PartitionLayout, split_by_certainty
 from tideline.hudi.table.file_group import BaseFile
 from tideline.spark.quoting import quoted
-from tideline.spark.session.s3a_connector import connect_s3a
+from tideline.spark.session.store_connection import connect_store
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import checked_path
@@ -48,7 +48,7 @@ def read_base_files(
     that a file lacks is null. With `layout` filters on partition columns skip files; files of
     partitions whose values are uncertain are read as any other. `chooser` leaves out more of them.
     """
-    connect_s3a(spark, location)
+    connect_store(spark, location)
     files = list(files)
     store = location.open()
     for file in files:

@@ -2,7 +2,7 @@
 
 Every operation gets a session of its own: views, functions and settings are not shared. What all
 sessions of a Java share is put back by `reset`: cached rows, connections to stores, and Hadoop's
-settings; those of buckets say where a bucket is.
+settings; those of a store say where it is.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tideline.spark.session.s3a_connector import connect_s3a
 from tideline.spark.session.spark_session import spark_session
+from tideline.spark.session.store_connection import connect_store, connector_settings
 from tideline.storage.location import StoreLocation
+
+_PREFIXES = ("fs.s3a.", "fs.azure.", "fs.gs.")
 
 
 class KeptSession:
@@ -38,14 +40,16 @@ class KeptSession:
         stores = tuple(locations)
         if self._first is None:
             self._first = spark_session(self._name, locations=stores, extra_conf=self._extra_conf)
-            self._hadoop = _without_buckets(_hadoop_settings(self._first))
+            of_stores = {name for location in stores for name in connector_settings(location)}
+            found = _hadoop_settings(self._first)
+            self._hadoop = {name: text for name, text in found.items() if name not in of_stores}
         if self._used is None:
             self._used = self._first.newSession()
             _activate(self._used)
             # A cancelled task ends at once, and does not continue writing its file.
             self._used.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
         for location in stores:
-            connect_s3a(self._used, location)
+            connect_store(self._used, location)
         return self._used
 
     def cancel(self) -> bool:
@@ -91,11 +95,11 @@ def _global_views(session: SparkSession) -> list[str]:
 
 
 def _hadoop_settings(session: SparkSession) -> dict[str, str]:
-    """What was set on top of Hadoop's own files, as far as buckets and S3 are concerned."""
+    """What was set on top of Hadoop's own files, as far as stores are concerned."""
     context: Any = session.sparkContext
-    found = context._jsc.hadoopConfiguration().getPropsWithPrefix("fs.s3a.")
-    return {f"fs.s3a.{name}": text for name, text in dict(found).items()}
-
-
-def _without_buckets(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in settings.items() if not name.startswith("fs.s3a.bucket.")}
+    hadoop = context._jsc.hadoopConfiguration()
+    return {
+        f"{prefix}{name}": text
+        for prefix in _PREFIXES
+        for name, text in dict(hadoop.getPropsWithPrefix(prefix)).items()
+    }

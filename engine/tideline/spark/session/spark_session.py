@@ -12,17 +12,16 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from tideline.bounded.read_limits import COLUMNS_SETTING
 from tideline.bounded.read_limits import SETTING as METADATA_SETTING
-from tideline.errors import ConfigError
 from tideline.machine import memory_bytes
 from tideline.spark.session.class_archive import archive_options, class_path
-from tideline.spark.session.s3a_connector import check_reached, connect_s3a
-from tideline.spark.session.s3a_jars import INSTALL_COMMAND, find_s3a_jars
+from tideline.spark.session.connector_jars import needed_jars
+from tideline.spark.session.connectors import connector_of
 from tideline.spark.session.start import start
+from tideline.spark.session.store_connection import connect_store, connector_settings
 from tideline.storage.location import StoreLocation
 
 ARROW_BATCH_ROWS = 65_536
@@ -50,20 +49,18 @@ def spark_session(
 ) -> SparkSession:
     """The running Spark session, else a new one.
 
-    `locations` are the stores it will read or write; those on S3 need the S3A jars. `extra_conf`
-    (Spark configuration) wins over what is set here. `work_bytes` is about how much the session
-    will read before it ends, where that is known. Raises ConfigError without Java 17 or newer,
-    for an S3 location without the jars, and for a store that Spark does not reach.
+    `locations` are the stores it will read or write; remote ones need the jars of a connector.
+    `extra_conf` (Spark configuration) wins over what is set here. `work_bytes` is about how much
+    the session will read before it ends, where that is known. Raises ConfigError without Java 17 or
+    newer, and for a remote location without the jars.
     """
     stores = tuple(locations)
-    for location in stores:
-        check_reached(location)  # Before Java and executors are started in vain.
     session = SparkSession.getActiveSession()
     if session is None:
         configuration = spark_configuration(master, stores, work_bytes) | dict(extra_conf or {})
         session = start(app_name, master, configuration)
     for location in stores:
-        connect_s3a(session, location)
+        connect_store(session, location)
     return session
 
 
@@ -76,8 +73,8 @@ def running_master() -> str | None:
 def spark_configuration(
     master: str, locations: Iterable[StoreLocation] = (), work_bytes: int | None = None
 ) -> dict[str, str]:
-    """The Spark configuration of a new session. Raises ConfigError when the S3A jars are needed
-    and missing."""
+    """The Spark configuration of a new session. Raises ConfigError when jars are needed and
+    missing."""
     archive = archive_options()
     java_options = [LOG_OPTIONS, archive]
     if is_local(master) and work_bytes is not None and work_bytes <= _BRIEF_WORK_BYTES_MAX:
@@ -109,7 +106,7 @@ def spark_configuration(
             configuration[f"spark.executorEnv.{name}"] = os.environ[name]
     if is_local(master):
         configuration |= _local_configuration(master)
-    configuration |= _s3a_configuration(master, locations)
+    configuration |= _store_configuration(master, locations)
     own = class_path() if archive else ""
     if own:
         others = configuration.get(_CLASS_PATH)
@@ -156,28 +153,18 @@ def _heap_mib() -> int:
     return max(_HEAP_MIB_MIN, min(_HEAP_MIB_MAX, memory_bytes() * 2 // 5 // _MIB))
 
 
-def _s3a_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[str, str]:
-    """Per-bucket settings, and the jars unless they are among pyspark's own."""
+def _store_configuration(master: str, locations: Iterable[StoreLocation]) -> dict[str, str]:
+    """What the connectors must be set to, and their jars unless they are among pyspark's own."""
     settings: dict[str, str] = {}
+    jars: dict[Path, None] = {}
     for location in locations:
-        for name, text in location.hadoop_settings().items():
+        for name, text in connector_settings(location).items():
             settings[f"spark.hadoop.{name}"] = text
-    if settings:
-        # On for all buckets otherwise, with a class that is in none of our jars.
-        settings["spark.hadoop.fs.s3a.committer.magic.enabled"] = "false"
-    if not settings or _has_own_connector():
-        return settings
-    jars = find_s3a_jars()
-    if jars is None:
-        raise ConfigError(f"an S3 location needs Spark's S3A jars: run `{INSTALL_COMMAND}` once")
-    if is_local(master):
+        if connector := connector_of(location.kind):
+            jars |= dict.fromkeys(needed_jars(connector))
+    if jars and is_local(master):
         # On the class path they need not be copied into every session.
-        settings[_CLASS_PATH] = f"{jars[0].parent}/*"
-    else:
+        settings[_CLASS_PATH] = ":".join(f"{jar}/*" for jar in {jar.parent: None for jar in jars})
+    elif jars:
         settings["spark.jars"] = ",".join(jar.as_uri() for jar in jars)
     return settings
-
-
-def _has_own_connector() -> bool:
-    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
-    return any(jars.glob("hadoop-aws-*.jar"))

@@ -31,7 +31,7 @@ _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE
 _SIGNATURES = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
 _CLIENT_SECRETS = ("AZURE_CLIENT_SECRET", "AZURE_STORAGE_CLIENT_SECRET")
 _TOKENS = ("AZURE_STORAGE_TOKEN",)
-_TYPES = {
+CREDENTIAL_TYPES = {
     "access_key": _KEYS,
     "sas_token": _SIGNATURES,
     "workload_identity": ("AZURE_FEDERATED_TOKEN_FILE",),
@@ -48,6 +48,16 @@ def client_credentials() -> Mapping[str, Any]:
     Raises ConfigError when the environment has no credentials, and in a process that has no
     identity of its own.
     """
+    kind = credential_type()
+    if kind is None:
+        return {"skip_signature": True}
+    is_named = (os.environ.get(_TYPE) or "auto").lower() != "auto"
+    return {"credential_type": kind, **({} if is_named else {"skip_signature": False})}
+
+
+def credential_type() -> str | None:
+    """One of `CREDENTIAL_TYPES`; None where requests are not signed. Raises as
+    `client_credentials`."""
     check_implicit_identity()
     given = os.environ.get
     note_secrets(given(name) for name in (*_KEYS, *_CLIENT_SECRETS, *_TOKENS))
@@ -56,15 +66,15 @@ def client_credentials() -> Mapping[str, Any]:
         note_secrets([signature, *parse_qs(signature or "").get("sig", ())])
     wanted = (given(_TYPE) or "auto").lower()
     if wanted != "auto":
-        if wanted not in _TYPES:
-            raise ConfigError(f"{_TYPE} is one of {', '.join(_TYPES)}", value=wanted)
-        return {"credential_type": wanted}
-    for kind, names in _TYPES.items():
+        if wanted not in CREDENTIAL_TYPES:
+            raise ConfigError(f"{_TYPE} is one of {', '.join(CREDENTIAL_TYPES)}", value=wanted)
+        return wanted
+    for kind, names in CREDENTIAL_TYPES.items():
         if kind == "azure_cli" and is_switched_on(_NOBODY):
-            return {"skip_signature": True}
+            return None
         is_given = is_switched_on if kind == "azure_cli" else given
         if any(map(is_given, names)):
-            return {"credential_type": kind, "skip_signature": False}
+            return kind
     raise ConfigError(
         "no credentials for Azure in the environment: set AZURE_STORAGE_ACCOUNT_KEY or "
         "AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or "

@@ -101,6 +101,14 @@ def _endpoint(uri: str, options: Options) -> AzureEndpoint:
     )
 
 
+def _hadoop_settings(uri: str, options: Options) -> dict[str, str]:
+    # With the identities, as for S3.
+    from tideline.storage.azure.hadoop import abfs_settings
+
+    host = bucket_and_prefix(uri)[0].partition("@")[2]
+    return abfs_settings(host, options.get("azure_endpoint"))
+
+
 def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
     options = {name: str(value) for name, value in given.items()}
     if "allow_http" in options:
@@ -120,6 +128,9 @@ AZURE = StoreKind(
     option_names=("azure_account", "azure_endpoint", "allow_http", "ca_bundle"),
     checked=_checked,
     is_remote=True,
-    hadoop_scheme="abfss",
     server=lambda uri, options: _endpoint(uri, options).service_url,
+    hadoop_scheme="abfss",
+    hadoop_plain_scheme="abfs",
+    connector="azure",
+    hadoop_settings=_hadoop_settings,
 )

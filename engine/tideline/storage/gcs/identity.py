@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -38,32 +39,70 @@ _SIGNED = {"skip_signature": False}
 _TYPES = ("service_account", "authorized_user")
 
 
+class CredentialSource(Enum):
+    """Where credentials come from, in words."""
+
+    TOKEN = f"the token of {_TOKEN}"
+    KEY = f"the key in {_KEY}"
+    KEY_FILE = "the file of a service account's key"
+    USER_FILE = "the file of a user's consent"
+    NOBODY = "nobody: requests are not signed"
+    MACHINE = "the service account of the machine"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FoundCredentials:
+    """`value` is the token, the key, the path of the file, or the URL of the metadata service."""
+
+    source: CredentialSource
+    value: str = ""
+
+
 def client_credentials() -> Mapping[str, Any]:
     """What an obstore client must be given beyond what it reads in the environment.
 
-    Raises ConfigError when the environment has no credentials, or such as are not usable, and in a
-    process that has no identity of its own.
+    Raises as `find_credentials`.
+    """
+    found = find_credentials()
+    match found.source:
+        case CredentialSource.TOKEN:
+            handed = {"token": found.value, "expires_at": None}
+            return {"credential_provider": lambda: handed, **_SIGNED}
+        case CredentialSource.KEY:
+            return {"service_account_key": found.value, **_SIGNED}
+        case CredentialSource.KEY_FILE | CredentialSource.USER_FILE:
+            return {"application_credentials": found.value, **_SIGNED}
+        case CredentialSource.NOBODY:
+            # With `skip_signature` a client asks for a token all the same when it writes.
+            return {"service_account_key": _UNSIGNED}
+        case CredentialSource.MACHINE:
+            return {"credential_provider": MachineToken(found.value), **_SIGNED}
+
+
+def find_credentials() -> FoundCredentials:
+    """The first that the environment has.
+
+    Raises ConfigError when it has none, or such as are not usable, and in a process that has no
+    identity of its own.
     """
     check_implicit_identity()
     given = os.environ.get
     if token := given(_TOKEN):
         note_secrets([token])
-        handed = {"token": token, "expires_at": None}
-        return {"credential_provider": lambda: handed, **_SIGNED}
+        return FoundCredentials(CredentialSource.TOKEN, token)
     if key := given(_KEY):
         _check(key, _KEY)
-        return {"service_account_key": key, **_SIGNED}
+        return FoundCredentials(CredentialSource.KEY, key)
     for name in _FILES:
         if path := given(name):
-            return {"application_credentials": _checked_file(path, name), **_SIGNED}
+            return _found_file(path, name)
     if is_switched_on(_NOBODY):
-        # With `skip_signature` a client asks for a token all the same when it writes.
-        return {"service_account_key": _UNSIGNED}
-    found = Path.home() / _OF_GCLOUD
-    if found.is_file():
-        return {"application_credentials": _checked_file(str(found), str(found)), **_SIGNED}
+        return FoundCredentials(CredentialSource.NOBODY)
+    left = Path.home() / _OF_GCLOUD
+    if left.is_file():
+        return _found_file(str(left), str(left))
     if url := machine_token_url(os.environ):
-        return {"credential_provider": MachineToken(url), **_SIGNED}
+        return FoundCredentials(CredentialSource.MACHINE, url)
     raise ConfigError(
         "no credentials for Google Cloud Storage in the environment: set "
         "GOOGLE_APPLICATION_CREDENTIALS, or give the pod or the machine a service account"
@@ -97,18 +136,21 @@ def given_credentials(credentials: SecretKeys | Keyless | Signer) -> Mapping[str
     raise ConfigError("the credentials are none of Google Cloud Storage")
 
 
-def _checked_file(path: str, name: str) -> str:
+def _found_file(path: str, name: str) -> FoundCredentials:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(f"cannot read {name}: {reason}", path=path) from None
-    _check(text, name)
-    return path
+    is_key = _check(text, name) == _TYPES[0]
+    return FoundCredentials(
+        CredentialSource.KEY_FILE if is_key else CredentialSource.USER_FILE, path
+    )
 
 
-def _check(text: str, name: str, types: tuple[str, ...] = _TYPES) -> None:
-    """Raises ConfigError for what is no credential that a client takes; shows nothing of it."""
+def _check(text: str, name: str, types: tuple[str, ...] = _TYPES) -> str:
+    """The type of a credential. Raises ConfigError for what is none that a client takes; shows
+    nothing of it."""
     note_secrets([text])
     try:
         found = json.loads(text)
@@ -122,3 +164,4 @@ def _check(text: str, name: str, types: tuple[str, ...] = _TYPES) -> None:
             "key, or use the workload identity of GKE",
             value=kind if isinstance(kind, str) and kind.isidentifier() else "",
         )
+    return str(kind)

@@ -34,6 +34,13 @@ def _endpoint(options: Options) -> GcsEndpoint:
     )
 
 
+def _hadoop_settings(_: str, options: Options) -> dict[str, str]:
+    # With the identities, as for S3.
+    from tideline.storage.gcs.hadoop import gcs_settings
+
+    return gcs_settings(options.get("gcs_endpoint"), options.get("ca_bundle"))
+
+
 def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
     options = {name: str(value) for name, value in given.items()}
     if "allow_http" in options:
@@ -51,6 +58,8 @@ GCS = StoreKind(
     option_names=("gcs_endpoint", "allow_http", "ca_bundle"),
     checked=_checked,
     is_remote=True,
-    hadoop_scheme="gs",
     server=lambda _, options: _endpoint(options).service_url,
+    hadoop_scheme="gs",
+    connector="gcs",
+    hadoop_settings=_hadoop_settings,
 )

@@ -108,6 +108,6 @@ S3 = StoreKind(
     server=_server,
     create_missing=_create_missing,
     hadoop_scheme="s3a",
-    needs_connector=True,
+    connector="s3",
     hadoop_settings=_hadoop_settings,
 )

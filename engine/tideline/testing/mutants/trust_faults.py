@@ -281,7 +281,7 @@ TRUST_FAULTS = (
     ),
     Fault(
         "a jar of another content is taken",
-        "engine/tideline/spark/session/s3a_jars.py",
+        "engine/tideline/spark/session/connector_jars.py",
         "        if known.get(jar.name) != digest:\n",
         "        if known.get(jar.name, digest) != digest:\n",
         ("engine/tests/supply/test_jar_digests.py",),

@@ -1,14 +1,15 @@
-"""How Spark reaches S3: Hadoop's S3A connector, set up per bucket from a store location.
+"""How Spark reaches a store: Hadoop's connector to it, set up from a store location.
 
-Settings are per bucket, so one session may use several stores. Credentials come from the
-environment of the driver and of the executors, by the same rules as everywhere
-(`storage/s3/identity.py`), and are never part of a setting.
+A session may use several stores. Credentials come from the environment of the driver and of the
+executors, by the same rules as everywhere (`storage/<kind>/identity.py`), and are never part of a
+setting.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,53 +17,52 @@ from py4j.protocol import Py4JJavaError
 
 from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
-from tideline.spark.session.s3a_jars import INSTALL_COMMAND
+from tideline.spark.session.connectors import Connector, connector_of
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-
 # No secret: Java wants a password on every key store. The file holds public certificates.
 _TRUST_STORE_WORD = "changeit"
 _TRUST_STORE = "javax.net.ssl.trustStore"
 
+_VARIABLE = re.compile(r"\$\{env\.(\w+)\}")
+
 _trusted_bundles: set[str] = set()
 
 
-def connect_s3a(spark: SparkSession, location: StoreLocation) -> None:
-    """Make a running session reach the location; nothing to do unless its store
-    needs a connector.
+def connect_store(spark: SparkSession, location: StoreLocation) -> None:
+    """Make a running session reach the location; nothing to do unless its store needs a
+    connector.
 
-    Raises ConfigError when the session was started without the S3A jars, and as `check_reached`.
+    Raises ConfigError when the session was started without the connector's jars, or before the
+    credentials were in the environment, and as `StoreLocation.hadoop_settings`.
     """
-    check_reached(location)
-    if not location.kind.needs_connector:
+    connector = connector_of(location.kind)
+    if connector is None:
         return
-    if not _is_loaded(spark):
+    if not _is_loaded(spark, connector):
         raise ConfigError(
-            "this Spark session has no S3A connector: install it with "
-            f"`{INSTALL_COMMAND}`, then start a new session with tideline.spark_session",
+            f"this Spark session has no connector to {connector.stores}: install it with "
+            f"`{connector.install_command}`, then start a new session with tideline.spark_session",
             value=location.uri,
         )
+    settings = connector_settings(location)
+    _check_variables(spark, location, settings)
     # Spark's public Python API has no way to Hadoop's configuration.
     hadoop: Any = spark.sparkContext._jsc
-    for name, text in location.hadoop_settings().items():
+    for name, text in settings.items():
         hadoop.hadoopConfiguration().set(name, text)
     if ca_bundle := dict(location.options).get("ca_bundle"):
         trust_ca_bundle(spark, ca_bundle)
 
 
-def check_reached(location: StoreLocation) -> None:
-    """Raises ConfigError for a store that no connector reaches."""
-    if location.kind.is_remote and not location.kind.needs_connector:
-        raise ConfigError(
-            "Spark does not reach this store yet, and this work is not done without it: give less "
-            "of it at a time (maxFilesPerCommit of an ingest), without tideline.engine.small=spark "
-            "(engine.small of a LakeTable)",
-            value=location.uri,
-        )
+def connector_settings(location: StoreLocation) -> dict[str, str]:
+    """What Hadoop must be set to for a location; nothing where it needs no connector. Raises as
+    `StoreLocation.hadoop_settings`."""
+    connector = connector_of(location.kind)
+    return {} if connector is None else {**dict(connector.settings), **location.hadoop_settings()}
 
 
 def trust_ca_bundle(spark: SparkSession, ca_bundle: str) -> None:
@@ -116,15 +116,25 @@ def _write_trust_store(spark: SparkSession, certificates: Iterable[Any], path: P
     output.close()
 
 
-def _is_loaded(spark: SparkSession) -> bool:
+def _is_loaded(spark: SparkSession, connector: Connector) -> bool:
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        jvm.java.lang.Class.forName(S3A_CLASS, False, loader)
+        jvm.java.lang.Class.forName(connector.file_system, False, loader)
     except Exception:
         return False
     return True
 
 
-def _bucket(location: StoreLocation) -> str:
-    return location.uri.partition("://")[2].partition("/")[0]
+def _check_variables(
+    spark: SparkSession, location: StoreLocation, settings: Mapping[str, str]
+) -> None:
+    """Raises ConfigError for a setting that names a variable which Java was started without."""
+    jvm: Any = spark._jvm
+    for text in settings.values():
+        for name in _VARIABLE.findall(text):
+            if jvm.java.lang.System.getenv(name) is None:
+                raise ConfigError(
+                    f"{name} was not in the environment when Spark started: start a new session",
+                    value=location.uri,
+                )
