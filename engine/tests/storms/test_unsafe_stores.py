@@ -6,9 +6,11 @@ from collections.abc import Collection
 
 import pytest
 
-from tideline.errors import ConfigError, TidelineError
+from tideline.clock import SystemClock
+from tideline.errors import ConfigError, ConflictError, TidelineError
 from tideline.hudi import new_table
 from tideline.storage.location import StoreLocation
+from tideline.storage.lock import Lease, open_table_lock
 from tideline.storage.probe.report import ProbeOutcome, StorePromise
 from tideline.testing.kill_storm import AT_A_SERVER
 from tideline.testing.s3_peer_contract import store_report
@@ -19,6 +21,9 @@ from tideline.testing.store_contract import in_parallel
 WRITERS = 8
 ROUNDS_MAX = 40
 ROUNDS_OF_A_SOUND_STORE = 3
+LOCKINGS_MAX = 300
+LOCKINGS_OF_A_SOUND_STORE = 20
+CREATIONS = 5
 _KEYS_OF_A_WRITE = 3
 
 
@@ -44,6 +49,49 @@ def test_a_store_on_which_writers_do_not_exclude_each_other_is_refused_and_loses
             print(f"{len(lost)} of {len(acknowledged)} rows lost after {number + 1} rounds")
             return
     pytest.fail(f"none of {len(acknowledged)} rows was lost")
+
+
+@pytest.mark.storm
+def test_a_gateway_that_compares_and_then_writes_gives_the_table_lock_to_two(
+    place_at_peer: PlaceAtPeer,
+) -> None:
+    """Objects are created once there, so that no insert is lost: what is broken is the lock."""
+    location = place_at_peer("s3proxy")
+    found = {result.promise: result for result in store_report(location).complaints}
+    assert found[StorePromise.COUNTER].outcome is ProbeOutcome.FAILED
+    assert StorePromise.CREATE_RACE not in found
+    for _ in range(CREATIONS):
+        with pytest.raises(ConfigError, match=r"If-Match.*Tideline refuses"):
+            SmallTable.create(location)
+    at_once = locked_at_once(location, LOCKINGS_MAX)
+    print(f"{max(at_once)} held the lock at once after {len(at_once)} races for it")
+    assert max(at_once) > 1
+
+
+@pytest.mark.slow
+def test_no_two_have_the_lock_on_a_sound_store(gcs_location: StoreLocation) -> None:
+    assert set(locked_at_once(gcs_location, LOCKINGS_OF_A_SOUND_STORE)) == {1}
+
+
+def locked_at_once(location: StoreLocation, races_max: int) -> list[int]:
+    """How many of several writers got the lock of a table in each race, until it was more than
+    one."""
+    locks = [open_table_lock(location.open(), SystemClock()) for _ in range(WRITERS)]
+    locks[0].acquire().release()
+    at_once: list[int] = []
+
+    def acquired(writer: int) -> Lease | None:
+        try:
+            return locks[writer].acquire(timeout_s=0)
+        except ConflictError:
+            return None
+
+    while len(at_once) < races_max and max(at_once, default=0) < 2:
+        leases = [lease for lease in in_parallel(acquired, WRITERS) if lease is not None]
+        at_once.append(sum(lease.is_held() for lease in leases))
+        for lease in leases:
+            lease.release()
+    return at_once
 
 
 @pytest.mark.slow

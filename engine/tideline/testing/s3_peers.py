@@ -18,6 +18,7 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.moto_server import MotoServer
 from tideline.testing.peer_environment import PeerUnavailableError
 from tideline.testing.s3_server import BUCKET, S3Process
+from tideline.testing.s3proxy_server import S3ProxyServer
 from tideline.testing.seaweedfs_server import SeaweedServer
 from tideline.testing.versity_server import WITHOUT_LOCK, VersityServer
 
@@ -29,6 +30,8 @@ PEERS: Mapping[str, Callable[[], S3Process]] = {
 OTHERS: Mapping[str, Callable[[], S3Process]] = {
     "seaweedfs-by-default": partial(SeaweedServer, by_default=True),
     "versitygw-without-lock": partial(VersityServer, WITHOUT_LOCK),
+    "s3proxy": S3ProxyServer,
+    "s3proxy-over-azure": partial(S3ProxyServer, over_azure=True),
     "moto": MotoServer,
 }
 

@@ -30,7 +30,7 @@ class Effort:
 
 
 QUICK = Effort(racers=4, keys=2, rounds=1, increments=1, page_objects=0, counting_s=1.0)
-QUICK_AT_A_SERVER = Effort(8, keys=2, rounds=2, increments=1, page_objects=0, counting_s=1.0)
+QUICK_AT_A_SERVER = Effort(8, keys=2, rounds=2, increments=1, page_objects=0, counting_s=5.0)
 """Finds servers that write without a lock, as VersityGW 1.7, where `QUICK` finds each second."""
 THOROUGH = Effort(racers=8, keys=4, rounds=6, increments=4, page_objects=1005, counting_s=20.0)
 

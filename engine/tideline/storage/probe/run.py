@@ -73,6 +73,9 @@ QUICK_PROMISES = (
     StorePromise.LIST_AFTER_DELETE,
 )
 """What is asked before a table is made: about a hundred small requests, most of them at once."""
+_OF_ANY_SERVER = (StorePromise.COUNTER,)
+"""And of S3, which many programs speak: it finds those that compare first and write then, each time
+where single races find them most times."""
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
 """Errors of a local folder that are the same at the next try."""
@@ -104,7 +107,8 @@ def probe_conditional_writes(store: ObjectStore) -> None:
 def check_quickly(store: ObjectStore, owner: str = "") -> StoreReport:
     """What is checked before a table is made; see `check_store`."""
     effort = QUICK_AT_A_SERVER if hasattr(store, "endpoint_url") else QUICK
-    return check_store((store,), effort=effort, promises=QUICK_PROMISES, owner=owner)
+    more = _OF_ANY_SERVER if store.uri.startswith("s3://") else ()
+    return check_store((store,), effort=effort, promises=(*QUICK_PROMISES, *more), owner=owner)
 
 
 def check_store(
