@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.hudi.file_group.file_slice_merge import SliceContext
-from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.handle_context import (
+    BATCH_ROW,
+    IS_DELETE,
+    RECORD_KEY,
+    STORED_ROW,
+    HandleContext,
+)
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.file_group.row_fold import row_fold
 from tideline.hudi.file_group.stored_key_lookup import (
@@ -29,7 +35,13 @@ from tideline.hudi.file_group.wanted_keys import WantedKeys
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at
-from tideline.hudi.placement.targets import BucketPlacement, CreateTarget, KeyHash, Target
+from tideline.hudi.placement.targets import (
+    BucketPlacement,
+    CreateTarget,
+    KeyHash,
+    MergeTarget,
+    Target,
+)
 from tideline.hudi.placement.upsert_partitioner import BucketPlan
 from tideline.hudi.placement.workload_profile import WorkloadProfile, located_profile
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -183,6 +195,8 @@ class InProcessWriteEngine:
                 chosen = self._by_key(routed, chosen)
             flags = None if routed.deletes is None else routed.deletes[chosen]
             rows = self._handle_rows(context, routed.rows[chosen], flags)
+            if drops_duplicates and context.partial is None and routed.are_single:
+                rows = self._with_stored_rows(rows, routed.found[chosen], targets[number])
             return WriteBucket(context, targets[number], rows, drops_duplicates)
 
         row_bytes = self._row_bytes()
@@ -293,26 +307,29 @@ class InProcessWriteEngine:
 
         sizes = [sum(candidates[number].bytes_read for number in chunk) for chunk, _ in chunks]
         found = self._runner.run(look_up, sizes)
-        return LocatedKeys.of(pa.Table.from_batches(found, schema=answer), self._codes)
+        rows = pa.Table.from_batches(found, schema=answer)
+        return LocatedKeys.of(rows, self._codes, self._batch.partition_codes())
 
     def _wanted(self, lookups: int) -> dict[str, WantedKeys]:
         """The keys to look for in so many files, by partition, all under "" for a global index."""
         keys, partitions = self._batch.keys, self._batch.partitions
         if self._config.index.type.is_global:
-            return {"": WantedKeys.of(keys, partitions.dictionary_decode(), lookups)}
+            every = pa.array(np.arange(len(keys)))
+            return {"": WantedKeys.of(keys, partitions.dictionary_decode(), lookups, every)}
         codes = self._batch.partition_codes()
         paths = partitions.dictionary.to_pylist()
         wanted = {}
         for number, chosen in _grouped(codes, np.argsort(codes, kind="stable"), len(paths)):
             here = keys if len(chosen) == len(keys) else keys.take(pa.array(chosen))
             wanted[paths[number]] = WantedKeys.of(
-                here, pa.repeat(paths[number], len(here)), lookups
+                here, pa.repeat(paths[number], len(here)), lookups, pa.array(chosen)
             )
         return wanted
 
     def _answer(self) -> pa.Schema:
         """What a lookup answers: ordering values too, where rows of a global index are compared."""
-        fields = list(LOCATED)
+        places = pa.field(STORED_ROW, pa.int64()), pa.field(BATCH_ROW, pa.int64())
+        fields = [*LOCATED, *places]
         for name in self._compared_fields():
             fields.append(pa.field(name, column_at(self._batch.rows, name).type))
         return pa.schema(fields)
@@ -398,6 +415,19 @@ class InProcessWriteEngine:
             columns.append(pa.array(deletes))
             names.append(IS_DELETE)
         return pa.RecordBatch.from_arrays(columns, names)
+
+    def _with_stored_rows(
+        self, rows: pa.RecordBatch, found: Positions, target: Target
+    ) -> pa.RecordBatch:
+        """Rows for a base file, one for each key, with the places where their keys were `found`
+        in it."""
+        if self._located is None or not isinstance(target, MergeTarget):
+            return rows
+        places = self._located.rows.column(STORED_ROW).to_numpy()
+        stored = np.where(found == NOWHERE, NOWHERE, places[found])
+        if ((stored < 0) & (found != NOWHERE)).any():
+            return rows
+        return rows.append_column(STORED_ROW, pa.array(stored))
 
     def _require_one_partition(self, located: LocatedKeys) -> None:
         """Raise CorruptTableError when a record index' key is stored in two partitions.

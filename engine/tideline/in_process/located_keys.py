@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tideline.hudi.file_group.handle_context import BATCH_ROW
 from tideline.hudi.file_group.stored_key_lookup import IS_GONE, LOCATED_FILE
-from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.in_process.prepared_rows import Flags, Positions, PreparedRows
 
 
@@ -38,19 +37,6 @@ class KeyCodes:
             codes += batch.partition_codes() * len(encoded.dictionary)
         return cls(encoded.dictionary, codes, batch.partitions.dictionary, is_global)
 
-    def of_keys(self, keys: pa.Array, partitions: pa.Array) -> Positions:
-        """The codes of keys of the batch that were found."""
-        codes: Positions = pc.index_in(keys, value_set=self.keys).to_numpy().astype(np.int64)
-        if not self.is_global:
-            codes += self.partition_codes(partitions) * len(self.keys)
-        return codes
-
-    def partition_codes(self, partitions: pa.Array) -> Positions:
-        """Partitions of the batch by their positions among `partitions`."""
-        found = pc.index_in(partitions, value_set=self.partitions).to_numpy()
-        codes: Positions = found.astype(np.int64)
-        return codes
-
 
 @dataclass(frozen=True, slots=True)
 class LocatedKeys:
@@ -67,18 +53,19 @@ class LocatedKeys:
     rows: pa.Table
 
     @classmethod
-    def of(cls, found: pa.Table, codes: KeyCodes) -> LocatedKeys:
-        """What was found; of keys that logs deleted one entry, where nothing else has the key.
+    def of(cls, found: pa.Table, codes: KeyCodes, partitions: Positions) -> LocatedKeys:
+        """What was found for a batch, whose rows have these keys and partitions; of keys that logs
+        deleted one entry, where nothing else has the key.
 
         A row of such a key goes back to where it was: Hudi's index, which looks into base files
         alone, finds it there.
         """
         found = found.combine_chunks()
-        keys, partitions = found.column(RECORD_KEY), found.column(PARTITION_PATH)
+        rows = found.column(BATCH_ROW).to_numpy()
         gone = found.column(IS_GONE).to_numpy()
         made = cls(
-            codes.of_keys(keys, partitions),
-            codes.partition_codes(partitions),
+            codes.of_rows[rows],
+            partitions[rows],
             found.column(LOCATED_FILE).to_numpy().astype(np.int64),
             gone,
             found,

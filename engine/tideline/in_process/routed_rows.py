@@ -31,7 +31,8 @@ class RoutedRows:
     """One entry per row and place it goes to.
 
     `rows` are positions in the batch, `codes` their keys', `files` numbers of candidates, `homes`
-    positions among `paths`. `found` is the entry of the located key, where there is one.
+    positions among `paths`. `found` is the entry of the located key, where there is one. With
+    `are_single` every key is stored once at most.
     """
 
     rows: Positions
@@ -40,6 +41,7 @@ class RoutedRows:
     homes: Positions
     deletes: Flags | None
     found: Positions
+    are_single: bool = False
 
     @classmethod
     def of(
@@ -57,7 +59,7 @@ class RoutedRows:
         single = _single_places(codes, located)
         if single is not None:
             files = np.where(single == NOWHERE, NOWHERE, located.files[single])
-            return cls(rows, codes, files, partitions, deletes, single)
+            return cls(rows, codes, files, partitions, deletes, single, are_single=True)
         order = np.argsort(located.codes, kind="stable")
         ordered = located.codes[order]
         low = np.searchsorted(ordered, codes, "left")

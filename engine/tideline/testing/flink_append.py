@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
+from tideline.hudi.file_group.stored_key_lookup import NO_ROW
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.in_process.engine import InProcessWriteEngine
@@ -42,5 +43,8 @@ class _FlinkEngine(InProcessWriteEngine):
             paths,
             pa.array([numbers[path] for path in paths.to_pylist()], pa.int32()),
             pa.repeat(pa.scalar(False), len(rows)),
+            pa.repeat(NO_ROW, len(rows)),
+            pa.array(range(len(rows))),
         ]
-        return LocatedKeys.of(pa.Table.from_arrays(columns, schema=self._answer()), self._codes)
+        found = pa.Table.from_arrays(columns, schema=self._answer())
+        return LocatedKeys.of(found, self._codes, rows.partition_codes())

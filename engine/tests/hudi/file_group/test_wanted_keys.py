@@ -81,3 +81,13 @@ def test_bounds_that_are_not_known_leave_nothing_out() -> None:
     assert united_bounds([("a", "b"), None]) is None
     assert united_bounds([]) is None
     assert wanted(KEYS, MANY).has_any(None)
+
+
+def test_keys_stay_with_their_places_in_the_batch() -> None:
+    partitions, rows = pa.array([""] * len(KEYS)), pa.array(range(len(KEYS)))
+    for lookups in (1, MANY):
+        asked = WantedKeys.of(pa.array(KEYS), partitions, lookups, rows).within(("a", "k10"))
+        left = asked.filtered(pa.array([key != "b" for key in asked.keys.to_pylist()]))
+        assert left.rows is not None
+        assert [KEYS[row] for row in left.rows.to_pylist()] == left.keys.to_pylist()
+        assert asked.none().rows == pa.array([], pa.int64())

@@ -52,11 +52,13 @@ KEPT_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH)
 class StoredBatch:
     """Stored rows and their record keys.
 
-    `rows` has the meta columns but the file name, if the table has any, then the user columns.
+    `rows` has the meta columns but the file name, if the table has any, then the user columns. The
+    first one is the file's of the number `first_row`.
     """
 
     keys: pa.Array
     rows: pa.RecordBatch
+    first_row: int
 
 
 @contextmanager
@@ -136,8 +138,10 @@ class StoredFile:
 
     def batches(self) -> Iterator[StoredBatch]:
         """All rows in file order. Raises CorruptTableError when the file cannot be read through."""
+        first_row = 0
         for rows in self.row_batches():
-            yield StoredBatch(self.keys(rows), rows)
+            yield StoredBatch(self.keys(rows), rows, first_row)
+            first_row += rows.num_rows
 
     def row_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows in file order, without looking at their keys. Raises as `batches`."""
@@ -175,8 +179,11 @@ class StoredFile:
         rows = self.parquet
         assert rows is not None, "the file has row groups"
         columns = [column for column in self._columns if names is None or column.name in names]
+        before = map(rows.metadata.row_group, range(number))
+        first_row = sum(int(group.num_rows) for group in before)
         for batch in self._shaped(partial(rows.group_batches, number), columns):
-            yield StoredBatch(self.keys(batch), batch)
+            yield StoredBatch(self.keys(batch), batch, first_row)
+            first_row += batch.num_rows
 
     def key_batches(self) -> Iterator[pa.Array]:
         """The record keys alone, in file order. Only where the table has meta columns."""

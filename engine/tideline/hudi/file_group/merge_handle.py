@@ -38,6 +38,7 @@ from tideline.hudi.file_group.meta_columns import with_meta_columns
 from tideline.hudi.file_group.record_merge import (
     NO_MATCHES,
     IncomingRows,
+    KnownMatches,
     Matches,
     Positions,
     Replacement,
@@ -71,10 +72,11 @@ def merge_base_file(
     """
     started_s = clock.monotonic_s()
     rows = IncomingRows.of(ctx.stored_schema, incoming)
-    if ctx.merges_inserts:
+    if ctx.merges_inserts and rows.stored_rows is None:
         rows = one_of_each_key(ctx, rows)
     merge = _Merge(ctx, base.partition, rows)
     with open_stored_file(ctx, store, base, is_read_whole=True) as stored:
+        merge.known = KnownMatches.of(rows, stored.row_count)
         plan = merge.plan(stored)
         source = None if plan is None else plan.source
         with open_marked_file(
@@ -92,6 +94,7 @@ class _Merge:
         self._ctx = ctx
         self._partition = partition
         self._incoming = incoming
+        self.known: KnownMatches | None = None
         self._matched = np.zeros(len(incoming), dtype=np.bool_)
         self._is_partial = ctx.partial is not None
         self._kept_columns = kept_columns(ctx)
@@ -203,7 +206,8 @@ class _Merge:
         """The pairs of a batch, and in which of them the incoming row wins."""
         matches = NO_MATCHES
         if self._ctx.merges_inserts:
-            matches = find_matches(batch.keys, self._incoming.keys)
+            known = None if self.known is None else self.known.among(batch.keys, batch.first_row)
+            matches = known if known is not None else find_matches(batch.keys, self._incoming.keys)
             self._matched[matches.incoming] = True
         return matches, incoming_wins(self._ctx, batch.rows, self._incoming.rows, matches)
 

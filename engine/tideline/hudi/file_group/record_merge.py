@@ -13,7 +13,7 @@ Source: Hudi `HoodieMergeHandle`, `DefaultHoodieRecordPayload`, `OverwriteWithLa
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
-from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, STORED_ROW, HandleContext
 from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.ordering_value import is_lower
 from tideline.hudi.table.properties import MergeMode
@@ -34,11 +34,16 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class IncomingRows:
-    """Incoming rows in stored types, one per key; `deletes` flags those that delete theirs."""
+    """Incoming rows in stored types, one per key; `deletes` flags those that delete theirs.
+
+    `stored_rows`, known of rows with one for each key, are the numbers in the base file of stored
+    rows of their keys, which has no others of these; -1 where there is none.
+    """
 
     keys: pa.Array
     rows: pa.RecordBatch
     deletes: npt.NDArray[np.bool_]
+    stored_rows: Positions | None = None
 
     @classmethod
     def of(cls, schema: pa.Schema, incoming: pa.Table | pa.RecordBatch) -> IncomingRows:
@@ -56,7 +61,10 @@ class IncomingRows:
         if IS_DELETE in incoming.schema.names:
             flags = pc.fill_null(_single(incoming.column(IS_DELETE), pa.bool_()), False)
             deletes = flags.to_numpy(zero_copy_only=False)
-        return cls(keys, pa.RecordBatch.from_arrays(columns, schema=schema), deletes)
+        stored_rows = None
+        if STORED_ROW in incoming.schema.names:
+            stored_rows = _single(incoming.column(STORED_ROW), pa.int64()).to_numpy()
+        return cls(keys, pa.RecordBatch.from_arrays(columns, schema=schema), deletes, stored_rows)
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -65,7 +73,10 @@ class IncomingRows:
         """The rows at `positions`."""
         indices = pa.array(positions)
         return IncomingRows(
-            self.keys.take(indices), self.rows.take(indices), self.deletes[positions]
+            self.keys.take(indices),
+            self.rows.take(indices),
+            self.deletes[positions],
+            None if self.stored_rows is None else self.stored_rows[positions],
         )
 
     def of_columns(self, names: Collection[str]) -> IncomingRows:
@@ -74,7 +85,7 @@ class IncomingRows:
         kept = [name for name in self.rows.schema.names if name in wanted]
         if len(kept) == self.rows.num_columns:
             return self
-        return IncomingRows(self.keys, self.rows.select(kept), self.deletes)
+        return replace(self, rows=self.rows.select(kept))
 
     def slice(self, start: int, length: int | None = None) -> IncomingRows:
         """`length` rows from `start`, or all from there."""
@@ -83,6 +94,7 @@ class IncomingRows:
             self.keys.slice(start, end - start),
             self.rows.slice(start, end - start),
             self.deletes[start:end],
+            None if self.stored_rows is None else self.stored_rows[start:end],
         )
 
     def last_of_each_key(self) -> IncomingRows:
@@ -119,6 +131,33 @@ def find_matches(stored_keys: pa.Array, incoming_keys: pa.Array) -> Matches:
         return NO_MATCHES
     stored = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
     return Matches(stored, found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+class KnownMatches:
+    """Pairs that were found when keys were looked up: batches of the file ask for theirs."""
+
+    def __init__(self, incoming: IncomingRows, stored_rows: Positions) -> None:
+        found = np.flatnonzero(stored_rows >= 0)
+        self._keys = incoming.keys
+        self._incoming = found[np.argsort(stored_rows[found])]
+        self._stored = stored_rows[self._incoming]
+
+    @classmethod
+    def of(cls, incoming: IncomingRows, row_count: int) -> KnownMatches | None:
+        """Of a file with so many rows; None where nothing is known."""
+        stored_rows = incoming.stored_rows
+        if stored_rows is None or int(stored_rows.max(initial=-1)) >= row_count:
+            return None
+        return cls(incoming, stored_rows)
+
+    def among(self, stored_keys: pa.Array, first_row: int) -> Matches | None:
+        """The pairs of a batch with these keys; None where their keys are others."""
+        bounds = np.searchsorted(self._stored, [first_row, first_row + len(stored_keys)])
+        these = slice(*bounds.tolist())
+        matches = Matches(self._stored[these] - first_row, self._incoming[these])
+        stored = stored_keys.take(pa.array(matches.stored))
+        incoming = self._keys.take(pa.array(matches.incoming))
+        return matches if stored.equals(incoming) else None
 
 
 def incoming_wins(

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from tideline.formats.parquet_footer import BaseFileFooter, read_footer
 from tideline.hudi.file_group.deleted_keys import deleted_keys
 from tideline.hudi.file_group.file_slice_merge import SliceContext, read_file_slice
-from tideline.hudi.file_group.handle_context import RECORD_KEY
+from tideline.hudi.file_group.handle_context import BATCH_ROW, RECORD_KEY, STORED_ROW
 from tideline.hudi.file_group.lookup_candidate import LookupCandidate
 from tideline.hudi.file_group.stored_keys import open_base_file
 from tideline.hudi.file_group.wanted_keys import WantedKeys, key_bounds, united_bounds
@@ -42,6 +42,7 @@ from tideline.hudi.table.table_config import TableConfig
 from tideline.storage.object_store import ObjectStore
 
 _CHUNKS_EACH = 4
+NO_ROW = pa.scalar(-1, pa.int64())
 LOCATED_FILE = "_tideline_file_number"
 IS_GONE = "_tideline_is_gone"
 """Whether a log of that file's slice has deleted the key."""
@@ -53,7 +54,9 @@ LOCATED = pa.schema(
         (IS_GONE, pa.bool_()),
     ]
 )
-"""Columns of every answer; those of ordering fields follow, by their dotted names."""
+"""Columns of every answer; those of ordering fields follow, by their dotted names. One that is
+called STORED_ROW gets the rows' places in the base file, -1 for rows that came with logs; one that
+is called BATCH_ROW those of their keys in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class StoredKeyLookup:
             return
         gone: Flags | None = None
         is_first = True
-        for own, stored in self._stored(store, candidate, wanted):
+        for own, first_row, stored in self._stored(store, candidate, wanted):
             found = _positions(self._keys(stored), own.keys)
             hits = pc.indices_nonzero(found.is_valid())
             if not len(hits):
@@ -136,7 +139,8 @@ class StoredKeyLookup:
             flags = np.zeros(len(positions), np.bool_)
             if gone is not None:
                 flags = gone[positions.to_numpy()]
-            yield self._answer(number, own, positions, pa.array(flags), stored.take(hits))
+            rows = NO_ROW if first_row is None else pc.add(hits.cast(pa.int64()), first_row)
+            yield self._answer(number, own, positions, pa.array(flags), stored.take(hits), rows)
 
     def _look_up_whole(
         self, store: ObjectStore, number: int, wanted: WantedKeys
@@ -146,7 +150,7 @@ class StoredKeyLookup:
         assert reading is not None, "candidates with logs come with it"
         gone = np.ones(len(wanted.keys), np.bool_)
         merged = read_file_slice(store, candidate.whole, reading, self._names())
-        in_base = (rows for _, rows in self._stored(store, candidate, wanted))
+        in_base = (rows for _, _, rows in self._stored(store, candidate, wanted))
         for stored, is_live in chain(zip(merged, repeat(True)), zip(in_base, repeat(False))):
             found = _positions(self._keys(stored), wanted.keys)
             positions = pc.fill_null(found, -1).to_numpy()
@@ -157,7 +161,8 @@ class StoredKeyLookup:
                 gone[positions[hits]] &= not is_live
                 flags = pa.array(np.full(len(hits), not is_live))
                 taken = pa.array(hits)
-                yield self._answer(number, wanted, found.take(taken), flags, stored.take(taken))
+                stored = stored.take(taken)
+                yield self._answer(number, wanted, found.take(taken), flags, stored, NO_ROW)
 
     def _gone(
         self, store: ObjectStore, candidate: LookupCandidate, wanted: WantedKeys
@@ -171,15 +176,16 @@ class StoredKeyLookup:
 
     def _stored(
         self, store: ObjectStore, candidate: LookupCandidate, wanted: WantedKeys
-    ) -> Iterator[tuple[WantedKeys, pa.RecordBatch]]:
-        """The columns that matter of a candidate's rows, unless none of these can match, and the
-        keys that the candidate may have, the same each time."""
+    ) -> Iterator[tuple[WantedKeys, int | None, pa.RecordBatch]]:
+        """The columns that matter of a candidate's rows, unless none of these can match, the keys
+        that the candidate may have, the same each time, and where the first row is in the base
+        file, None for rows that come with logs."""
         piece = candidate.piece
         base = piece.base_file
         if piece.log_files or base is None:
             assert self.settings.reading is not None, "candidates with logs come with it"
             for rows in read_file_slice(store, piece, self.settings.reading, self._names()):
-                yield wanted, rows
+                yield wanted, None, rows
             return
         if not wanted.has_any(candidate.bounds):
             return
@@ -188,9 +194,11 @@ class StoredKeyLookup:
             own = wanted.within(united_bounds(bounds))
             if self.settings.reads_bloom_filters and len(own.keys):
                 own = self._of_footer(read_footer(file.metadata, path=base.path), own)
+            first_row = 0
             for group in range(file.metadata.num_row_groups):
                 if own.has_any(bounds[group] if bounds else None):
-                    yield own, self._read(file, group)
+                    yield own, first_row, self._read(file, group)
+                first_row += int(file.metadata.row_group(group).num_rows)
 
     def _of_footer(self, footer: BaseFileFooter, wanted: WantedKeys) -> WantedKeys:
         """The keys that Hudi's entries of a footer leave."""
@@ -209,7 +217,8 @@ class StoredKeyLookup:
 
     def _names(self) -> list[str]:
         """The columns to read."""
-        ordering = (name.split(".")[0] for name in self.answer.names[len(LOCATED) :])
+        added = self.answer.names[len(LOCATED) :]
+        ordering = (name.split(".")[0] for name in added if name not in (STORED_ROW, BATCH_ROW))
         return list(dict.fromkeys([*self._key_names(), *ordering]))
 
     def _key_names(self) -> list[str]:
@@ -229,6 +238,7 @@ class StoredKeyLookup:
         found: pa.Array,
         gone: pa.Array,
         stored: pa.RecordBatch,
+        rows: pa.Array | pa.Scalar,
     ) -> pa.RecordBatch:
         columns = [
             wanted.keys.take(found),
@@ -237,7 +247,12 @@ class StoredKeyLookup:
             gone,
         ]
         for field in list(self.answer)[len(LOCATED) :]:
-            if field.name.split(".")[0] in stored.schema.names:
+            if field.name == STORED_ROW:
+                columns.append(rows if isinstance(rows, pa.Array) else pa.repeat(rows, len(found)))
+            elif field.name == BATCH_ROW:
+                assert wanted.rows is not None, "keys of a batch come with their places"
+                columns.append(wanted.rows.take(found))
+            elif field.name.split(".")[0] in stored.schema.names:
                 columns.append(column_at(stored, field.name).cast(field.type))
             else:
                 # The column is younger than the file.

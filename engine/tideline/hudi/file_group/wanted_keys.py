@@ -8,6 +8,7 @@ whose order of texts is Arrow's.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -26,18 +27,25 @@ _COMPARED_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class WantedKeys:
-    """Keys to look for, with the partition path each came with; of equal ones the first counts.
-    `range` is one that has them all."""
+    """Keys to look for, with the partition path each came with, and where they are in their batch
+    if that is asked for; of equal ones the first counts. `range` is one that has them all."""
 
     keys: pa.Array
     partitions: pa.Array
     range: KeyRange | None
     ascends: bool = False
+    rows: pa.Array | None = None
 
     @classmethod
-    def of(cls, keys: pa.Array, partitions: pa.Array, lookups: int = 1) -> WantedKeys:
+    def of(
+        cls,
+        keys: pa.Array,
+        partitions: pa.Array,
+        lookups: int = 1,
+        rows: pa.Array | None = None,
+    ) -> WantedKeys:
         """Keys that are looked up in so many files."""
-        found = cls(keys, partitions, key_range(keys))
+        found = cls(keys, partitions, key_range(keys), rows=rows)
         if lookups < _LOOKUPS_SORTED_FOR:
             return found
         # Equal ones stay in their order.
@@ -48,8 +56,7 @@ class WantedKeys:
         if bounds is None or not self.ascends:
             return self
         start, length = self._slice(bounds)
-        keys, partitions = self.keys.slice(start, length), self.partitions.slice(start, length)
-        return replace(self, keys=keys, partitions=partitions)
+        return self._with(lambda column: column.slice(start, length))
 
     def has_any(self, bounds: KeyBounds | None) -> bool:
         """Whether one of them may be between the bounds."""
@@ -63,10 +70,14 @@ class WantedKeys:
 
     def none(self) -> WantedKeys:
         """None of them."""
-        return replace(self, keys=self.keys[:0], partitions=self.partitions[:0])
+        return self._with(lambda column: column.slice(0, 0))
 
-    def _taken(self, rows: pa.Array) -> WantedKeys:
-        return replace(self, keys=self.keys.take(rows), partitions=self.partitions.take(rows))
+    def _taken(self, places: pa.Array) -> WantedKeys:
+        return self._with(lambda column: column.take(places))
+
+    def _with(self, change: Callable[[pa.Array], pa.Array]) -> WantedKeys:
+        rows = None if self.rows is None else change(self.rows)
+        return replace(self, keys=change(self.keys), partitions=change(self.partitions), rows=rows)
 
     def _slice(self, bounds: KeyBounds) -> tuple[int, int]:
         start = bisect_left(self.keys, bounds[0], key=pa.StringScalar.as_py)

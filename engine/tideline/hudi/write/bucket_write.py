@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tideline.hudi.file_group.create_handle import create_base_files
 from tideline.hudi.file_group.dedupe import keep_last_of_key
-from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, HandleContext
+from tideline.hudi.file_group.handle_context import IS_DELETE, RECORD_KEY, STORED_ROW, HandleContext
 from tideline.hudi.file_group.merge_handle import merge_base_file
 from tideline.hudi.file_group.row_fold import RowFold
 from tideline.hudi.placement.targets import AppendTarget, CreateTarget, Target
@@ -63,6 +63,9 @@ def handle_columns(
     if IS_DELETE in batch.schema.names:
         names.append(IS_DELETE)
         types.append(pa.bool_())
+    if STORED_ROW in batch.schema.names:
+        names.append(STORED_ROW)
+        types.append(pa.int64())
     columns = []
     for name, kind in zip(names, types, strict=True):
         column = batch.column(name)
