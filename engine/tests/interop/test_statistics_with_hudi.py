@@ -320,3 +320,37 @@ def test_queries_of_hudi_find_rows_of_a_column_that_got_another_type(
     where = "select count(*) from t where n > 1"
     found = hudi_peer.aggregate(table.hoodie_table.hadoop_uri, where, settings)
     assert found.result == [[2]]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_queries_of_hudi_find_early_days_and_times(
+    version: int, tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    settings = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+    }
+    table = LakeTable.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        partition_by="p",
+        table_version=version,
+        properties=settings,
+    )
+    days = [datetime.date(1, 1, 1), datetime.date(1582, 10, 10), datetime.date(2020, 1, 1)]
+    for day in days:
+        at = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+        of_day = {"id": [str(day)], "p": [str(day.year)], "day": [day]}
+        table.write(pa.table({**of_day, "at": pa.array([at], pa.timestamp("us", "UTC"))}))
+    for number, day in enumerate(days):
+        conditions = {
+            f"day <= date'{day}'": number + 1,
+            f"at <= timestamp'{day} 00:00:00'": number + 1,
+        }
+        if day.year != 1582:
+            # Spark finds no equal day among those that the other calendar does not have.
+            conditions |= {f"day = date'{day}'": 1, f"at = timestamp'{day} 00:00:00'": 1}
+        for where, count in conditions.items():
+            statement = f"select count(*) from t where {where}"
+            uri = table.hoodie_table.hadoop_uri
+            assert hudi_peer.aggregate(uri, statement, settings).result == [[count]], where

@@ -15,6 +15,7 @@ from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.column_row import ColumnRow
 from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of, typed_ranges
+from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
@@ -345,3 +346,23 @@ def test_partitions_have_no_rows_of_another_type_than_a_column_where_rows_do_not
         table.indexes().create(PARTITION_STATS)
     table.write(pa.table({"id": ["d"], "part": ["p0"], "n": pa.array([3], pa.int64())}))
     assert kept()
+
+
+@pytest.mark.parametrize("has_types", [False, True])
+@pytest.mark.parametrize("kind", [ValueKind.DATE, ValueKind.TIMESTAMP_MICROS])
+def test_early_bounds_have_room_for_another_calendar(kind: ValueKind, has_types: bool) -> None:
+    day = 1 if kind is ValueKind.DATE else 86_400_000_000
+
+    def stored(least: int, greatest: int) -> tuple[float, float]:
+        found = ColumnRange(ValueType(kind), least * day, greatest * day, 2, 0)
+        room = with_room(found, has_types=has_types)
+        assert isinstance(room.least, int)
+        assert isinstance(room.greatest, int)
+        return room.least / day, room.greatest / day
+
+    first, year_1500, year_1900 = -719_162, -171_664, -25_567
+    assert stored(year_1900, 0) == (year_1900, 0)
+    assert stored(year_1500, 0) == (year_1500 - 30, 0)
+    assert stored(year_1500, year_1500) == (year_1500 - 30, year_1500 + 30)
+    assert stored(first, 0) == (first - 30 if has_types else first, 0)
+    assert stored(first - 400, 0)[0] <= first - 400

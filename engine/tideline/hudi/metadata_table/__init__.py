@@ -2,7 +2,8 @@
 
 What it says: `partition` is what a partition is, `registry` names those that are kept,
 `files_partition` lists files, `column_stats` and `partition_stats` have bounds of columns
-(`indexed_columns`, as `column_row`, under keys of `hash_id`), `bloom_filters` has filters of keys,
+(`indexed_columns`, as `column_row`, under keys of `hash_id`, early ones as `early_bounds` says),
+`bloom_filters` has filters of keys,
 `record_index` their places and `secondary_index` the values of rows (by the `touched_slices` of a
 change), `record` is how records are stored, `many_records` and `key_runs` how they are held as
 columns, `group_records` how they are dealt out to file groups.

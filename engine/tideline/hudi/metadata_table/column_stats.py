@@ -28,6 +28,7 @@ from typing import Any
 
 from tideline.errors import UnsupportedTableError
 from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
+from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
 from tideline.hudi.metadata_table.indexed_columns import (
     IndexedColumns,
@@ -208,7 +209,8 @@ def _rows(path: str, ranges: ColumnRanges, indexed: IndexedColumns) -> Iterator[
     """The rows of one file."""
     partition, name = split_path(path)
     for column, found in ranges.items():
-        row = ColumnRow(name, column, found, is_tight=True)
+        whole = with_room(found, has_types=indexed.has_types)
+        row = ColumnRow(name, column, whole, is_tight=True)
         key = key_of(column, partition, name)
         yield row.stored(key, COLUMN_RECORD, has_types=indexed.has_types)
 

@@ -35,6 +35,7 @@ from tideline.hudi.metadata_table.column_stats import (
     columns_kept,
     measured_files,
 )
+from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
 from tideline.hudi.metadata_table.indexed_columns import (
@@ -257,7 +258,8 @@ def _rows(
         known = [found for found in typed if found is not None]
         if len(known) < len(typed):
             return CannotFollow(f"the type of {column} has changed")
-        row = ColumnRow(partition, column, united(known, wanted), is_tight=True)
+        whole = with_room(united(known, wanted), has_types=indexed.has_types)
+        row = ColumnRow(partition, column, whole, is_tight=True)
         records.append(row.stored(key, _PARTITION_RECORD, has_types=indexed.has_types))
     certain = [column for column in keys if all(column in file.certain for file in files)]
     counted_files = CountedFiles(hash_of_files(file.path for file in files), frozenset(certain))

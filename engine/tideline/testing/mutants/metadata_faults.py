@@ -209,8 +209,8 @@ METADATA_FAULTS = (
     Fault(
         "bounds of a column are not united over the files of a partition",
         f"{_ROOM}/partition_stats.py",
-        "        row = ColumnRow(partition, column, united(known, wanted), is_tight=True)\n",
-        "        row = ColumnRow(partition, column, united(known[:1], wanted), is_tight=True)\n",
+        "with_room(united(known, wanted)",
+        "with_room(united(known[:1], wanted)",
         _STATISTICS,
     ),
     Fault(
