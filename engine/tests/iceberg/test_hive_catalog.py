@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 from tideline.cli.main import run
-from tideline.errors import ConflictError, UnsupportedTableError
+from tideline.errors import ConflictError, StorageUnavailableError, UnsupportedTableError
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg, open_iceberg
 from tideline.lake_table import LakeTable
-from tideline.testing.hive_metastore_server import HiveMetastoreServer
+from tideline.registration.table_name import TableName
+from tideline.testing.hive_metastore_server import HiveMetastoreServer, serve_metastore
 from tideline.testing.iceberg_peer import IcebergPeer
 from tideline.trust.named_places import SETTING
 
@@ -32,6 +33,7 @@ from thrift.transport.TTransport import TTransportException
 from tideline.hive.address import hive_addresses
 from tideline.hive.connection import Connection
 from tideline.iceberg.table import catalog_hive
+from tideline.registration.hive import HiveMetastore
 
 pytestmark = pytest.mark.slow
 
@@ -287,3 +289,41 @@ def test_icebergs_spark_is_another_writer(place: Place, iceberg_peer: IcebergPee
     other.append(pa.table({"id": [2]}))
     counted = iceberg_peer.sql(f"select count(*) as n from {catalog}.{place.database}.theirs")
     assert counted["n"].to_pylist() == [2]
+
+
+def test_a_metastore_that_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is away commits fail, and are known to; the next finds everything as it was."""
+    with serve_metastore(tmp_path) as server:
+        monkeypatch.setenv("PYICEBERG_CATALOG__HMS__URI", server.uri)
+        monkeypatch.setenv(SETTING, tmp_path.as_uri())
+        place = Place(server.uri, "restarted", tmp_path)
+        table = place.create()
+        table.append(rows(1))
+        hudi = LakeTable.create(str(tmp_path / "hudi"), record_key="id", name="trips")
+        hudi.write(pa.table({"id": ["a"]}))
+        hudi.sync(hive=server.uri, database="restarted")
+        with Connection(hive_addresses(server.uri), Client) as client:
+            component = ttypes.LockComponent(
+                level=ttypes.LockLevel.TABLE,
+                type=ttypes.LockType.EXCLUSIVE,
+                dbname="restarted",
+                tablename="other",
+            )
+            asked = ttypes.LockRequest(component=[component], user="them", hostname="gone")
+            held = client.lock(asked).lockid
+        server.process.kill()
+        with pytest.raises(StorageUnavailableError, match="does not answer: no connection to"):
+            place.opened()
+        hudi.write(pa.table({"id": ["b"]}))
+        with pytest.raises(StorageUnavailableError, match="does not answer: no connection to"):
+            hudi.sync(hive=server.uri, database="restarted")
+        server.process.start()
+        table.append(rows(2))
+        assert place.ids() == [1, 2]
+        (done,) = hudi.sync(hive=server.uri, database="restarted")
+        stored = HiveMetastore.at(server.uri).table(TableName("restarted", "trips"))
+        assert stored is not None
+        assert done.instant == stored.last_commit
+        with Connection(hive_addresses(server.uri), Client) as client:
+            locks = client.show_locks(ttypes.ShowLocksRequest()).locks
+            assert [lock.lockid for lock in locks] == [held], "ours was given back"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hive_metastore import ttypes
 from thrift.Thrift import TApplicationException, TException
 
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError, UnsupportedTableError
 from tideline.hive.address import HiveAddress, hive_addresses
 from tideline.hive.connection import (
     REFUSALS,
@@ -126,7 +126,7 @@ class HiveMetastore:
         self, table: RegisteredTable, values: Iterable[tuple[str, ...]] | None = None
     ) -> Iterator[RegisteredPartition]:
         for stored in self._stored_partitions(table, values):
-            yield RegisteredPartition(tuple(stored.values), str(stored.sd.location))
+            yield RegisteredPartition(_values(stored), str(stored.sd.location))
 
     def add_partitions(
         self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
@@ -148,9 +148,11 @@ class HiveMetastore:
         name = table.name
         places = {partition.values: partition.location for partition in partitions}
         context = ttypes.EnvironmentContext(properties=dict(_NO_STATISTICS))
-        for some in batches(self._stored_partitions(table, places), _BATCH):
+        stored_ones = self._stored_partitions(table, places)
+        there = (stored for stored in stored_ones if _values(stored) in places)
+        for some in batches(there, _BATCH):
             for stored in some:
-                stored.sd.location = places[tuple(stored.values)]
+                stored.sd.location = places[_values(stored)]
             self._answer(
                 methodcaller(
                     "alter_partitions_with_environment_context",
@@ -203,8 +205,17 @@ class HiveMetastore:
             raise StorageUnavailableError(message) from error
 
 
+def _values(stored: Any) -> tuple[str, ...]:
+    if stored.sd is None or stored.values is None:
+        raise StorageUnavailableError("the metastore answers with a partition without a place")
+    return tuple(stored.values)
+
+
 def _value(stored: Any) -> RegisteredTable:
     sd = stored.sd
+    if sd is None:
+        message = "the metastore has something of this name that is not described as a table"
+        raise UnsupportedTableError(message, value=f"{stored.dbName}.{stored.tableName}")
     serde = sd.serdeInfo
     return RegisteredTable(
         TableName(stored.dbName, stored.tableName),

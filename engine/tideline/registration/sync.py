@@ -185,7 +185,9 @@ class _Sync:
             return tuple(self.metastore.partitions(seen))
         if not folders:
             return ()
-        return tuple(self.metastore.partitions(seen, map(values.of, folders)))
+        asked = {values.of(folder) for folder in folders}
+        found = self.metastore.partitions(seen, asked)
+        return tuple(partition for partition in found if partition.values in asked)
 
     def _present(self, timeline: ActiveTimeline, folders: frozenset[str] | None) -> tuple[str, ...]:
         """The folders with files, of all or of those to compare; none of a table without them."""

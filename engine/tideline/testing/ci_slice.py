@@ -55,7 +55,8 @@ MUTANTS = (
     " hudi/adoption/ tideline/ingest/ tideline/spark/ tideline/in_process/",
     "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/capabilities/"
     " hudi/upgrade/",
-    "tideline_operator/ tideline/trust/ tideline/errors tideline/report/",
+    "tideline_operator/ tideline/trust/ tideline/errors tideline/report/ tideline/registration/"
+    " tideline/glue/ tideline/hive/",
 )
 SLICES = (
     *_parts("slow", 14),

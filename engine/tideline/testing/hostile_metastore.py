@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -39,7 +39,7 @@ class HostileMetastore:
     def uri(self, host: str = "127.0.0.1") -> str:
         return f"thrift://{host}:{self.port}"
 
-    def __enter__(self) -> HostileMetastore:
+    def __enter__(self) -> Self:
         self._server = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
         return self

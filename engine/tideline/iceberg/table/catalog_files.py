@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import Any, Protocol
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO as CatalogFileIO
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.serializers import FromInputFile
@@ -71,10 +72,11 @@ class OwnFiles(Catalog):
     ) -> StagedTable:
         """PyIceberg's own, but for the name of the new metadata file: the table names no program
         that makes it up."""
-        for requirement in requirements:
-            requirement.validate(current_table.metadata if current_table else None)
         if current_table is None:
-            raise UnsupportedTableError("the catalog has no such table", value=table_identifier)
+            # It was dropped or renamed since it was loaded: nothing is made of this change.
+            raise NoSuchTableError("the catalog has no such table")
+        for requirement in requirements:
+            requirement.validate(current_table.metadata)
         metadata = update_table_metadata(
             current_table.metadata, updates, metadata_location=current_table.metadata_location
         )

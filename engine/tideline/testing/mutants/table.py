@@ -8,6 +8,7 @@ from tideline.testing.mutants.fault import Fault
 from tideline.testing.mutants.iceberg_faults import ICEBERG_FAULTS
 from tideline.testing.mutants.ingest_faults import INGEST_FAULTS
 from tideline.testing.mutants.metadata_faults import METADATA_FAULTS
+from tideline.testing.mutants.metastore_faults import METASTORE_FAULTS
 from tideline.testing.mutants.operator_faults import OPERATOR_FAULTS
 from tideline.testing.mutants.publication_faults import PUBLICATION_FAULTS
 from tideline.testing.mutants.range_faults import RANGE_FAULTS
@@ -35,6 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     *NATURE_FAULTS,
     *ICEBERG_FAULTS,
     *PUBLICATION_FAULTS,
+    *METASTORE_FAULTS,
     *OPERATOR_FAULTS,
     *TRUST_FAULTS,
 )
