@@ -112,6 +112,20 @@ def test_another_that_was_first_is_seen_in_the_change(case: Case) -> None:
     assert case.days == ["a", "b"]
 
 
+def test_what_another_sync_undid_while_partitions_were_sent_is_done_again(case: Case) -> None:
+    case.write("a", "b")
+    case.sync()
+    case.write("b", "c", w=[1.5, 2.5])
+
+    def theirs() -> None:
+        case.stored.parameters["last_commit_time_sync"] = "20200101000000000"
+        del case.twin.partitions[NAME]["b",]
+
+    case.twin.before["add_partitions_req"] = theirs
+    case.sync()
+    assert case.days == ["a", "b", "c"]
+
+
 def test_a_table_that_is_dropped_and_made_again_meanwhile_is_compared_as_a_whole(
     case: Case,
 ) -> None:

@@ -42,6 +42,14 @@ METASTORE_FAULTS = (
         (_TWIN,),
     ),
     Fault(
+        "the position is noted though another has synced meanwhile",
+        f"{_REGISTRATION}/sync.py",
+        "        if known.last_commit != (self.seen.last_commit if self.seen else None):\n"
+        "            return False\n",
+        "",
+        (_TWIN,),
+    ),
+    Fault(
         "the position is noted before the partitions are sent",
         f"{_REGISTRATION}/sync.py",
         "        now = whole if self.partitions.is_empty else self.planned\n",
