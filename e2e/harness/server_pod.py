@@ -1,4 +1,4 @@
-"""A server of the test's own in a pod: one Python file in an image of ours, and its Service."""
+"""A server of the test's own in a pod: Python files in an image of ours, and its Service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def from_secret(variable: str, secret: str, key: str) -> Manifest:
 
 
 class ServerPod:
-    """`program` as the pod `name` of a namespace, which answers at `endpoint`."""
+    """`program` as the pod `name` of a namespace, which answers at `endpoint`; the files
+    `beside` it are in its folder."""
 
     def __init__(
         self,
@@ -27,11 +28,13 @@ class ServerPod:
         port: int,
         environment: Sequence[Manifest] = (),
         labels: Mapping[str, str] | None = None,
+        beside: Sequence[Path] = (),
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._name = name
         self._program = program
+        self._files = (program, *beside)
         self._image = image
         self._port = port
         self._environment = list(environment)
@@ -42,7 +45,7 @@ class ServerPod:
         """Run it, and wait until it answers."""
         named = {"name": self._name, "namespace": self._namespace}
         self._cluster.load_image(self._image)
-        code = {self._program.name: self._program.read_text("utf-8")}
+        code = {file.name: file.read_text("utf-8") for file in self._files}
         pod = {**named, "labels": {"app": self._name, **self._labels}}
         service = {"selector": {"app": self._name}, "ports": [{"port": self._port}]}
         self._cluster.apply_all(
