@@ -71,7 +71,7 @@ def declare(folder: Path, brokers: str) -> str:
 
 
 class Feed(threading.Thread):
-    """Orders for so many seconds; of ten records three change one and one deletes one."""
+    """Orders of so many seconds; of ten records three change one and one deletes one."""
 
     def __init__(self, producer: Producer, seconds: int) -> None:
         super().__init__(daemon=True)
@@ -81,8 +81,9 @@ class Feed(threading.Thread):
 
     def run(self) -> None:
         began_s = time.monotonic()
-        while (elapsed_s := time.monotonic() - began_s) < self.seconds:
-            while self.records < elapsed_s * RECORDS_PER_S:
+        while self.records < self.seconds * RECORDS_PER_S:
+            due_s = min(time.monotonic() - began_s, self.seconds)
+            while self.records < due_s * RECORDS_PER_S:
                 self.send()
             self.producer.poll(0.05)
         self.producer.flush()
