@@ -1,8 +1,8 @@
 """Removes from the operator's image what nothing in it loads: `reduce.py ROOT`.
 
 Python is its only program, so all that counts is what Python loads: libraries that no module and no
-package names go, and so do parts of the standard library that only people at a terminal, compilers
-and databases use. Licences stay.
+package names go, and so do parts of the standard library that only people at a terminal, compilers,
+databases, mail and texts of East Asia in their old encodings use. Licences stay.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from pathlib import Path
 
 UNUSED_MODULES = (
     "curses", "dbm", "distutils", "idlelib", "lib2to3", "pydoc_data", "sqlite3", "test", "tkinter",
-    "turtle.py", "turtledemo", "_pydecimal.py", "__pycache__/turtle.*", "__pycache__/_pydecimal.*",
-    "config-3*",
+    "turtledemo", "xmlrpc", "config-3*",
+    *(name for module in (
+        "_pydecimal", "_pyio", "doctest", "ftplib", "imaplib", "mailbox", "nntplib", "pickletools",
+        "poplib", "smtplib", "telnetlib", "turtle",
+    ) for name in (f"{module}.py", f"__pycache__/{module}.*")),
     *(f"lib-dynload/{name}*" for name in (
-        "_curses", "_dbm", "_gdbm", "_sqlite3", "_test", "_tkinter", "nis", "readline", "xx")),
+        "_codecs_", "_curses", "_dbm", "_gdbm", "_sqlite3", "_test", "_tkinter", "nis", "readline",
+        "xx")),
 )  # fmt: skip
 _KEPT_SHARES = ("ca-certificates", "common-licenses", "doc", "zoneinfo")
 _DYNAMIC, _NEEDED, _STRINGS, _LOADED = 2, 1, 5, 1
