@@ -31,11 +31,13 @@ RECORD_KEY = "_hoodie_record_key"
 """Input column of every handle: the record key, a string."""
 
 IS_DELETE = "_tideline_is_delete"
+"""Optional input column of every handle: true for a row that deletes its key."""
+
 STORED_ROW = "_tideline_stored_row"
 """Where a row of the same key is in the base file, -1 where there is none."""
+
 BATCH_ROW = "_tideline_batch_row"
 """Where the first row of a key is in the batch that is written."""
-"""Optional input column of every handle: true for a row that deletes its key."""
 
 
 @dataclass(frozen=True, slots=True)
