@@ -60,12 +60,14 @@ def build() -> Path:
 
 
 class AzuriteServer:
-    """A server with one account and a random key, for the length of a `with` block.
+    """A server with one account and a random key, for the length of a `with` block, which listens
+    at `host`.
 
     Raises FileNotFoundError when it has not been installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self.account_key = base64.b64encode(secrets.token_bytes(32)).decode()
         self._port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="tideline-azurite-")
@@ -91,7 +93,7 @@ class AzuriteServer:
     @property
     def address(self) -> str:
         """host:port"""
-        return f"127.0.0.1:{self._port}"
+        return f"{self._host}:{self._port}"
 
     @property
     def endpoint(self) -> str:
@@ -141,12 +143,12 @@ class AzuriteServer:
         return base64.b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).decode()
 
     def _command(self) -> list[str]:
-        host = ["--blobHost", "127.0.0.1", "--blobPort", str(self._port)]
+        host = ["--blobHost", self._host, "--blobPort", str(self._port)]
         quiet = ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         return [str(program_path()), "--inMemoryPersistence", *quiet, *host]
 
     def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+        with suppress(OSError), socket.create_connection((self._host, self._port), timeout=1):
             return True
         return False
 
