@@ -115,8 +115,8 @@ def freshness_lines(record: Mapping[str, Any]) -> list[str]:
 def _when(record: Mapping[str, Any]) -> str:
     rounds = {len(claim["ours"]["seconds"]) for claim in record.get("claims", ())}
     counted = f", medians of {max(rounds)} rounds" if rounds else ""
-    began = f"begun at a load of {record['loadAtStart']}"
-    return f"Measured on {record['date']} on {record['cores']} cores, {began}{counted}."
+    started = f"started at a load of {record['loadAtStart']}"
+    return f"Measured on {record['date']} on {record['cores']} cores, {started}{counted}."
 
 
 def _record(path: Path) -> Any:

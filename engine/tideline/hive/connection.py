@@ -14,9 +14,8 @@ from hive_metastore import ttypes
 from hive_metastore.ThriftHiveMetastore import Client
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 
-from tideline.errors import StorageUnavailableError
 from tideline.hive.address import HiveAddress
-from tideline.hive.lookup import same_name
+from tideline.hive.lookup import another_table, same_name
 from tideline.hive.transport import Transport, check_text
 from tideline.trust.foreign_words import quoted
 
@@ -70,7 +69,7 @@ class CheckedClient(Client):  # type: ignore[misc]
     def get_table(self, dbname: str, tbl_name: str) -> Any:
         found = Client.get_table(self, dbname, tbl_name)
         if not (same_name(found.dbName, dbname) and same_name(found.tableName, tbl_name)):
-            raise StorageUnavailableError("the metastore answers with another table than was asked")
+            raise another_table()
         return found
 
 

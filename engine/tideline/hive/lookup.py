@@ -74,7 +74,7 @@ class MetastoreLookup:
         answer = _answer(found)
         stored = _stored(answer if isinstance(answer, dict) else {})
         if not _is_of(stored, database, [name]):
-            raise StorageUnavailableError("the metastore answers with another table than was asked")
+            raise another_table()
         return stored
 
     def _opened(self) -> Transport:
@@ -86,6 +86,11 @@ class MetastoreLookup:
                 transport.close()
                 raise
         return transport
+
+
+def another_table() -> StorageUnavailableError:
+    """The error for an answer about a table that was not asked for."""
+    return StorageUnavailableError("the metastore answers with another table than was asked")
 
 
 def same_name(one: str | None, other: str) -> bool:

@@ -165,7 +165,7 @@ RULES: Mapping[str, Rule] = {
        for name in _HEADERS},
     "glue.endpoint": Rule(Author.RESOURCE, "address of a Glue catalog", is_plain_url),
     **{name: Rule(Author.RESOURCE, "of a Glue catalog", _is_anything) for name in _OF_GLUE},
-    HIVE_USER: Rule(Author.RESOURCE, "who asks a Hive metastore", _is_user),
+    HIVE_USER: Rule(Author.RESOURCE, "user of a Hive metastore", _is_user),
     **{name: Rule(Author.RESOURCE, "of a Hive metastore", _BOOLEAN) for name in _SWITCHES_OF_HIVE},
     **{name: Rule(Author.RESOURCE, "of locks of Hive", _is_number) for name in _LOCKS_OF_HIVE},
 }  # fmt: skip

@@ -88,10 +88,10 @@ def _outcome_of_failure(transaction: WriteTransaction, error: BaseException) -> 
     is_interrupted = not isinstance(error, Exception)
     found = transaction.abort(patiently=not is_interrupted)
     if isinstance(found, Unknown | CompletedByAnother):
-        told = _error_of(transaction, found)
+        failure = _error_of(transaction, found)
         if not is_interrupted:
-            raise told from error
-        _log.warning("%s", told)
+            raise failure from error
+        _log.warning("%s", failure)
         return None
     if found is not None:
         _log.warning("commit %s took place in spite of: %s", transaction.instant, error)

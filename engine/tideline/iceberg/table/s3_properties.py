@@ -100,6 +100,11 @@ class S3Properties:
 NO_PROPERTIES = S3Properties()
 
 
+def is_of_s3(name: str) -> bool:
+    """Whether a property is one for clients of S3."""
+    return name.startswith(("s3.", "client.region"))
+
+
 def text_of(value: object) -> str | None:
     """A value that can stand in a header."""
     text = str(value) if isinstance(value, str | int) else ""
@@ -109,7 +114,7 @@ def text_of(value: object) -> str | None:
 def _texts(said: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in said.items():
         text = text_of(value)
-        if text is not None and name.startswith(("s3.", "client.region")):
+        if text is not None and is_of_s3(name):
             yield name, text
 
 

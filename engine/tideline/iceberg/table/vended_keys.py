@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tideline.errors import UnsupportedTableError
-from tideline.iceberg.table.s3_properties import OWN_KEYS, S3Properties, text_of
+from tideline.iceberg.table.s3_properties import OWN_KEYS, S3Properties, is_of_s3, text_of
 from tideline.storage.s3.client import S3Credentials
 from tideline.trust.named_places import is_below, normalised
 
@@ -77,7 +77,7 @@ def beside_keys(config: Mapping[str, object]) -> dict[str, object]:
     return {
         name: value
         for name, value in config.items()
-        if name.startswith(("s3.", "client.region")) and name not in (*OWN_KEYS, _END)
+        if is_of_s3(name) and name not in (*OWN_KEYS, _END)
     }
 
 

@@ -26,6 +26,7 @@ from tideline.secret_values import note_secrets
 from tideline.storage.remote.identity import check_implicit_identity, is_switched_on
 
 _TYPE = "AZURE_CREDENTIAL_TYPE"
+_ANY_TYPE = "auto"
 _NOBODY = "AZURE_SKIP_SIGNATURE"
 _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
 _SIGNATURES = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
@@ -51,8 +52,7 @@ def client_credentials() -> Mapping[str, Any]:
     kind = credential_type()
     if kind is None:
         return {"skip_signature": True}
-    is_named = (os.environ.get(_TYPE) or "auto").lower() != "auto"
-    return {"credential_type": kind, **({} if is_named else {"skip_signature": False})}
+    return {"credential_type": kind, **({} if _named_type() else {"skip_signature": False})}
 
 
 def credential_type() -> str | None:
@@ -64,8 +64,7 @@ def credential_type() -> str | None:
     for name in _SIGNATURES:
         signature = given(name)
         note_secrets([signature, *parse_qs(signature or "").get("sig", ())])
-    wanted = (given(_TYPE) or "auto").lower()
-    if wanted != "auto":
+    if wanted := _named_type():
         if wanted not in CREDENTIAL_TYPES:
             raise ConfigError(f"{_TYPE} is one of {', '.join(CREDENTIAL_TYPES)}", value=wanted)
         return wanted
@@ -80,3 +79,9 @@ def credential_type() -> str | None:
         "AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or "
         f"give the pod a workload identity; {_TYPE}=managed_identity takes that of the machine"
     )
+
+
+def _named_type() -> str | None:
+    """The type that the environment names, known or not."""
+    named = (os.environ.get(_TYPE) or _ANY_TYPE).lower()
+    return None if named == _ANY_TYPE else named
