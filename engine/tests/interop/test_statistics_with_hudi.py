@@ -25,6 +25,10 @@ from tideline.lake_table import LakeTable
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.shared_folder import SharedFolder
 
+STATISTICS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+}
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 START = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -304,21 +308,11 @@ def test_rows_that_hudi_loses_after_an_update_of_some_columns_are_found_and_mend
 def test_queries_of_hudi_find_rows_of_a_column_that_got_another_type(
     version: int, tmp_path: Path, hudi_peer: HudiPeer
 ) -> None:
-    settings = {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "true",
-    }
-    table = LakeTable.create(
-        str(tmp_path / "t"),
-        record_key="id",
-        partition_by="p",
-        table_version=version,
-        properties=settings,
-    )
+    table = with_statistics(tmp_path, version)
     table.write(pa.table({"id": ["a", "b"], "p": ["p0", "p1"], "n": pa.array([1, 2], pa.int32())}))
     table.write(pa.table({"id": ["c"], "p": ["p1"], "n": pa.array([1 << 40], pa.int64())}))
     where = "select count(*) from t where n > 1"
-    found = hudi_peer.aggregate(table.hoodie_table.hadoop_uri, where, settings)
+    found = hudi_peer.aggregate(table.hoodie_table.hadoop_uri, where, STATISTICS)
     assert found.result == [[2]]
 
 
@@ -326,17 +320,7 @@ def test_queries_of_hudi_find_rows_of_a_column_that_got_another_type(
 def test_queries_of_hudi_find_early_days_and_times(
     version: int, tmp_path: Path, hudi_peer: HudiPeer
 ) -> None:
-    settings = {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "true",
-    }
-    table = LakeTable.create(
-        str(tmp_path / "t"),
-        record_key="id",
-        partition_by="p",
-        table_version=version,
-        properties=settings,
-    )
+    table = with_statistics(tmp_path, version)
     days = [datetime.date(1, 1, 1), datetime.date(1582, 10, 10), datetime.date(2020, 1, 1)]
     for day in days:
         at = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
@@ -353,4 +337,15 @@ def test_queries_of_hudi_find_early_days_and_times(
         for where, count in conditions.items():
             statement = f"select count(*) from t where {where}"
             uri = table.hoodie_table.hadoop_uri
-            assert hudi_peer.aggregate(uri, statement, settings).result == [[count]], where
+            assert hudi_peer.aggregate(uri, statement, STATISTICS).result == [[count]], where
+
+
+def with_statistics(tmp_path: Path, version: int) -> LakeTable:
+    """A table of ours that keeps statistics of columns."""
+    return LakeTable.create(
+        str(tmp_path / "t"),
+        record_key="id",
+        partition_by="p",
+        table_version=version,
+        properties=STATISTICS,
+    )

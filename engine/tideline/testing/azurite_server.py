@@ -16,7 +16,6 @@ import http.client
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlencode
 
 from tideline.cache_directory import cache_directory
-from tideline.testing.free_port import free_port
-from tideline.testing.server_process import ServerProcess
+from tideline.testing.process_server import ProcessServer
 
 VERSION = "3.37.0"
 ACCOUNT = "tideacct"
@@ -59,41 +55,29 @@ def build() -> Path:
     return target
 
 
-class AzuriteServer:
-    """A server with one account and a random key, for the length of a `with` block, which listens
-    at `host`.
+class AzuriteServer(ProcessServer):
+    """A server with one account and a random key, for the length of a `with` block.
 
     Raises FileNotFoundError when it has not been installed.
     """
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        self._host = host
-        self.account_key = base64.b64encode(secrets.token_bytes(32)).decode()
-        self._port = free_port()
-        self._folder = tempfile.TemporaryDirectory(prefix="tideline-azurite-")
-        log = Path(self._folder.name) / "log"
-        accounts = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.account_key}"}
-        self._process = ServerProcess("Azurite", self._command, log, self._answers, accounts)
+    name = "Azurite"
 
-    def __enter__(self) -> Self:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__(host)
+        self.account_key = base64.b64encode(secrets.token_bytes(32)).decode()
+
+    def prepare(self) -> None:
         if not program_path().exists():
             raise FileNotFoundError(program_path())
-        self._process.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._folder.cleanup()
+    def command(self) -> list[str]:
+        host = ["--blobHost", self._host, "--blobPort", str(self._port)]
+        quiet = ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+        return [str(program_path()), "--inMemoryPersistence", *quiet, *host]
 
-    @property
-    def address(self) -> str:
-        """host:port"""
-        return f"{self._host}:{self._port}"
+    def variables(self) -> Mapping[str, str]:
+        return {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.account_key}"}
 
     @property
     def endpoint(self) -> str:
@@ -141,16 +125,6 @@ class AzuriteServer:
     def _signed(self, text: str) -> str:
         key = base64.b64decode(self.account_key)
         return base64.b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).decode()
-
-    def _command(self) -> list[str]:
-        host = ["--blobHost", self._host, "--blobPort", str(self._port)]
-        quiet = ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
-        return [str(program_path()), "--inMemoryPersistence", *quiet, *host]
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection((self._host, self._port), timeout=1):
-            return True
-        return False
 
 
 def main() -> None:

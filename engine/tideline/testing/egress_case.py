@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import requests
@@ -38,6 +38,33 @@ class Names:
         if host not in self.addresses:
             raise socket.gaierror(socket.EAI_NONAME, "unknown")
         return self.canonical.get(host, host), tuple(self.addresses[host].split())
+
+
+@contextmanager
+def running_proxy(addresses: Mapping[str, str]) -> Iterator[EgressProxy]:
+    """A proxy to loopback alone, for names with these addresses; other hosts are their own."""
+
+    def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
+        return host, (addresses.get(host, host),)
+
+    running = EgressProxy(AddressRules.of(OPENED), resolve=known, limits=PATIENT).start()
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+class OpenGate:
+    """Lets every request to a catalog pass, and keeps what is noted."""
+
+    def __init__(self) -> None:
+        self.problems: list[str | None] = []
+
+    def refusal(self, server: str, *, writes: bool) -> str | None:  # noqa: ARG002
+        return None
+
+    def note(self, server: str, problem: str | None) -> None:  # noqa: ARG002
+        self.problems.append(problem)
 
 
 def store_at(

@@ -6,52 +6,34 @@ from __future__ import annotations
 import http.client
 import json
 import secrets
-import socket
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import quote
 
 from tideline.cache_directory import cache_directory
-from tideline.testing.free_port import free_port
 from tideline.testing.go_toolchain import build_program
-from tideline.testing.server_process import ServerProcess
+from tideline.testing.process_server import ProcessServer
 
 PACKAGE = "github.com/fsouza/fake-gcs-server"
 VERSION = "v1.56.1"
 
 
-class FakeGcsServer:
+class FakeGcsServer(ProcessServer):
     """Objects are in its memory, for the length of a `with` block. It is built if need be."""
 
+    name = "fake-gcs-server"
+
     def __init__(self) -> None:
-        self._port = free_port()
+        super().__init__()
         self._binary = cache_directory() / "bin" / f"fake-gcs-server-{VERSION}"
-        self._folder = tempfile.TemporaryDirectory(prefix="tideline-gcs-")
-        log = Path(self._folder.name) / "log"
-        self._process = ServerProcess("fake-gcs-server", self._command, log, self._answers, {})
 
-    def __enter__(self) -> Self:
+    def prepare(self) -> None:
         build_program(PACKAGE, VERSION, self._binary)
-        self._process.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._folder.cleanup()
-
-    @property
-    def address(self) -> str:
-        """host:port"""
-        return f"127.0.0.1:{self._port}"
+    def command(self) -> list[str]:
+        flags = {"scheme": "http", "host": self._host, "port": self._port,
+                 "public-host": self.address, "backend": "memory"}  # fmt: skip
+        given = [part for name, value in flags.items() for part in (f"-{name}", str(value))]
+        return [str(self._binary), *given]
 
     def storage_options(self) -> Mapping[str, str]:
         """What `StoreLocation.of` needs to reach this server."""
@@ -75,14 +57,3 @@ class FakeGcsServer:
         if answer.status != http.HTTPStatus.OK:
             raise RuntimeError(f"fake-gcs-server answers {answer.status} to {path}")
         connection.close()
-
-    def _command(self) -> list[str]:
-        flags = {"scheme": "http", "host": "127.0.0.1", "port": self._port,
-                 "public-host": self.address, "backend": "memory"}  # fmt: skip
-        given = [part for name, value in flags.items() for part in (f"-{name}", str(value))]
-        return [str(self._binary), *given]
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
-            return True
-        return False

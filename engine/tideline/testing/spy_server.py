@@ -8,14 +8,13 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from tideline.testing.loopback_listener import LoopbackListener
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class SpyServer:
+class SpyServer(LoopbackListener):
     """Running for the length of a `with` block, with TLS where it has a certificate."""
 
     def __init__(
@@ -51,29 +50,13 @@ class SpyServer:
         answering: Answering = lambda _: answer(b"x"),
         certificate: tuple[Path, Path] | None = None,
     ) -> None:
+        super().__init__()
         self.requests: list[SeenRequest] = []
-        self.connections = 0
         self._answering = answering
         self._context: ssl.SSLContext | None = None
         if certificate is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(*certificate)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
 
     def url(self, host: str) -> str:
         scheme = "http" if self._context is None else "https"
@@ -90,15 +73,7 @@ class SpyServer:
             return connection
         return self._context.wrap_socket(connection, server_side=True)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.connections += 1
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         with suppress(OSError, ValueError), self._secured(connection) as connection:
             stream = connection.makefile("rb")
             while (first := stream.readline()).strip():

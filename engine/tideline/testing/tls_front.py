@@ -12,11 +12,10 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from tideline.testing.loopback_listener import LoopbackListener
 
 Pair = tuple[Path, Path]
 """A certificate and its key."""
@@ -25,7 +24,7 @@ _IDLE_S = 60.0
 _LINGER_S = 0.5
 
 
-class TlsFront:
+class TlsFront(LoopbackListener):
     """Listens on loopback. `certificate` is its own, None for plain TCP; `demands` is the authority
     that its clients' certificates are of. `presents` is the certificate that it shows the server,
     and the authority of the server's, None for plain TCP. `refused` counts connections that
@@ -40,41 +39,25 @@ class TlsFront:
         presents: tuple[Pair, bytes] | None = None,
         newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
     ) -> None:
+        super().__init__()
         self._server = server
         self._inner = None if certificate is None else _server_side(certificate, demands, newest)
         self._outer = None if presents is None else _client_side(*presents)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address: tuple[str, int] = self._listening.getsockname()[:2]
         self.refused = 0
         self.relayed = 0
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return "127.0.0.1", self.port
 
     @property
     def endpoint(self) -> str:
         """Its URL, at the name that its certificate has."""
         scheme = "http" if self._inner is None else "https"
-        return f"{scheme}://localhost:{self.address[1]}"
+        return f"{scheme}://localhost:{self.port}"
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listening.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         with ExitStack() as opened, suppress(OSError):
             connection.settimeout(_IDLE_S)
             opened.enter_context(connection)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -15,8 +13,6 @@ from tideline.ingest.operation.operation import RunService
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.api_objects import Manifest
-from tideline_operator.decide import planner
-from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 
 pytestmark = pytest.mark.api_server
@@ -24,15 +20,6 @@ pytestmark = pytest.mark.api_server
 NAME = "orders"
 NO_ORPHANS = {"removeOrphanFiles": {"enabled": False}}
 NOT_HUDI = {"recordKey": None, "ordering": None, "schema": None, "ingest": None}
-
-
-@pytest.fixture
-def case(
-    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControllerCase]:
-    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    with ControllerCase(api_server, namespace, tmp_path) as case:
-        yield case
 
 
 def declare(case: ControllerCase, services: dict[str, Any] | None = None, **spec: Any) -> None:

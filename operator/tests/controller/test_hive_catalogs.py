@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.hive_metastore_server import HiveMetastoreServer
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES
-from tideline_operator.decide import planner
-from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 
 pytest.importorskip("pyiceberg")
@@ -83,15 +80,6 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path, hive_metastore: HiveMetastoreServer) -> Shop:
     return Shop(hive_metastore.uri, f"d_{uuid.uuid4().hex[:8]}", tmp_path)
-
-
-@pytest.fixture
-def case(
-    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControllerCase]:
-    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    with ControllerCase(api_server, namespace, tmp_path) as case:
-        yield case
 
 
 def executed(operation: Operation, folder: Path) -> OperationResult:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,7 +30,6 @@ from tideline.testing.hostile_catalog import (
 )
 from tideline_operator.api_objects import SECRETS
 from tideline_operator.controller.catalog_secrets import catalog_properties
-from tideline_operator.decide import planner
 from tideline_operator.decide.due_services import needs_of
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.driver_job import driver_job, moves_rows, operation_config_map
@@ -39,7 +37,6 @@ from tideline_operator.launch.engine_pod import LaunchSettings
 from tideline_operator.launch.pod_template import engine_container
 from tideline_operator.observe.iceberg_source import open_source
 from tideline_operator.observe.observation import Observer
-from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.dead_endpoints import DeadEndpoints
 from tideline_operator.testing.table_states import EMPTY, resolved_iceberg, starts
@@ -86,15 +83,6 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
-
-
-@pytest.fixture
-def case(
-    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControllerCase]:
-    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    with ControllerCase(api_server, namespace, tmp_path) as case:
-        yield case
 
 
 def no_spark(_: object) -> NoReturn:

@@ -7,8 +7,6 @@ import base64
 import json
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +14,7 @@ import pytest
 import tideline
 from tideline.ingest.operation.result import OperationResult
 from tideline_operator.api_objects import SECRETS, Manifest
-from tideline_operator.decide import planner
 from tideline_operator.testing import carried_out
-from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.dead_endpoints import DeadEndpoints
 
@@ -35,15 +31,6 @@ from tideline.testing.postgres_server import (
 pytestmark = [pytest.mark.api_server, pytest.mark.postgres]
 
 NAME = "orders"
-
-
-@pytest.fixture
-def case(
-    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControllerCase]:
-    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    with ControllerCase(api_server, namespace, tmp_path) as case:
-        yield case
 
 
 def ingest(slot: str, secret: str = "database", **source: Any) -> dict[str, Any]:

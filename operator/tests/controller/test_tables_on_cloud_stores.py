@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +21,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.azurite_server import AzuriteServer
 from tideline.testing.gcs_server import GcsServer, service_account_key
 from tideline_operator.api_objects import LAKE_STORES
-from tideline_operator.decide import planner
 from tideline_operator.testing import carried_out
-from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 
 pytestmark = pytest.mark.api_server
@@ -75,15 +72,6 @@ def cloud(request: pytest.FixtureRequest) -> Cloud:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Cloud)
     return found
-
-
-@pytest.fixture
-def case(
-    api_server: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControllerCase]:
-    monkeypatch.setattr(planner, "OBSERVE_RETRY_MS", 1_000)
-    with ControllerCase(api_server, namespace, tmp_path) as case:
-        yield case
 
 
 def declare(case: ControllerCase, cloud: Cloud, **spec: Any) -> None:

@@ -14,7 +14,6 @@ from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.s3.client import S3Credentials
 from tideline.testing.hostile_catalog import HostileCatalog, configuring_table
-from tideline.trust.addresses import AddressRules
 from tideline.trust.sql_address import resource_sql_address
 from tideline_operator.reading.access import Access
 
@@ -22,7 +21,7 @@ pytest.importorskip("pyiceberg")
 
 from tideline.iceberg.table.catalog_opening import asking_catalog, open_catalog
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.testing.egress_case import PATIENT
+from tideline.testing.egress_case import OpenGate, running_proxy
 from tideline.testing.spy_server import SeenRequest, SpyServer, answer
 
 ADDRESSES = {
@@ -35,29 +34,10 @@ ADDRESSES = {
 CONFIG = answer(b'{"defaults": {}, "overrides": {}}')
 
 
-def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
-    return host, (ADDRESSES.get(host, host),)
-
-
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
-    rules = AddressRules.of("127.0.0.0/8")
-    running = EgressProxy(rules, resolve=known, limits=PATIENT).start()
-    yield running
-    running.close()
-
-
-class Gate:
-    """Lets every request pass, and keeps what is noted."""
-
-    def __init__(self) -> None:
-        self.problems: list[str | None] = []
-
-    def refusal(self, server: str, *, writes: bool) -> str | None:  # noqa: ARG002
-        return None
-
-    def note(self, server: str, problem: str | None) -> None:  # noqa: ARG002
-        self.problems.append(problem)
+    with running_proxy(ADDRESSES) as running:
+        yield running
 
 
 def test_a_sql_catalog_is_connected_to_at_the_address_that_was_checked(proxy: EgressProxy) -> None:
@@ -133,7 +113,7 @@ def test_a_redirect_of_a_catalog_is_not_followed(
 
 def test_the_message_says_why_a_catalog_is_not_connected_to(proxy: EgressProxy) -> None:
     """What a client of a proxy makes of a refusal says nothing."""
-    gate = Gate()
+    gate = OpenGate()
     access = Access(catalog_gate=gate, catalog_server="catalog x", egress=proxy.of("lake"))
     properties = {"type": "rest", "uri": "http://metadata.example"}
     with (

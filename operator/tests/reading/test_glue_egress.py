@@ -10,9 +10,8 @@ from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
 from tideline.storage.s3.client import S3Credentials
-from tideline.testing.egress_case import PATIENT
+from tideline.testing.egress_case import running_proxy
 from tideline.testing.glue_server import GlueServer
-from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.catalog_secrets import catalog_properties
 from tideline_operator.reading.access import Access
 
@@ -36,12 +35,8 @@ SECRET = {
 
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
-    def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
-        return host, (ADDRESSES.get(host, host),)
-
-    running = EgressProxy(AddressRules.of("127.0.0.0/8"), resolve=known, limits=PATIENT).start()
-    yield running
-    running.close()
+    with running_proxy(ADDRESSES) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.storage.egress.proxy import EgressProxy
-from tideline.testing.egress_case import PATIENT
+from tideline.testing.egress_case import OpenGate, running_proxy
 from tideline.testing.free_port import free_port
-from tideline.trust.addresses import AddressRules
 from tideline_operator.controller.catalog_secrets import catalog_properties
 from tideline_operator.reading.access import Access
 
@@ -34,12 +33,8 @@ ICEBERG = {"table_type": "ICEBERG", "metadata_location": "s3://lake/t/metadata/0
 
 @pytest.fixture
 def proxy() -> Iterator[EgressProxy]:
-    def known(host: str, _: int) -> tuple[str, tuple[str, ...]]:
-        return host, (ADDRESSES.get(host, host),)
-
-    running = EgressProxy(AddressRules.of("127.0.0.0/8"), resolve=known, limits=PATIENT).start()
-    yield running
-    running.close()
+    with running_proxy(ADDRESSES) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -65,20 +60,7 @@ def metastore() -> Iterator[HostileMetastore]:
         yield running
 
 
-class Gate:
-    """Lets every request pass, and keeps what is noted."""
-
-    def __init__(self) -> None:
-        self.problems: list[str | None] = []
-
-    def refusal(self, server: str, *, writes: bool) -> str | None:  # noqa: ARG002
-        return None
-
-    def note(self, server: str, problem: str | None) -> None:  # noqa: ARG002
-        self.problems.append(problem)
-
-
-def access(proxy: EgressProxy, gate: Gate | None = None) -> Access:
+def access(proxy: EgressProxy, gate: OpenGate | None = None) -> Access:
     return Access(egress=proxy.of("lake"), catalog_gate=gate, catalog_server="catalog x")
 
 
@@ -105,7 +87,7 @@ def test_no_address_leads_into_the_cluster_or_to_a_metadata_service(
         uri = f"thrift://127.0.0.1:{free_port()},{uri}"
     given = {"type": "hive"} if by == "secret" else {"type": "hive", "uri": uri}
     secret = {"URI": uri} if by == "secret" else {}
-    gate = Gate()
+    gate = OpenGate()
     reaching = access(proxy, gate)
     catalog = opened(reaching, given, **secret)
     with (
@@ -121,7 +103,7 @@ def test_a_metastore_is_asked_by_way_of_the_proxy_as_the_tenant_alone(
     proxy: EgressProxy, metastore: HostileMetastore
 ) -> None:
     given = {"type": "hive", "uri": metastore.uri("hive.example")}
-    gate = Gate()
+    gate = OpenGate()
     reaching = access(proxy, gate)
     with reaching.asking_catalog():
         found = list_tables(opened(reaching, given))
@@ -135,7 +117,7 @@ def test_a_metastore_is_asked_by_way_of_the_proxy_as_the_tenant_alone(
 
 
 def test_a_metastore_that_is_away_counts_as_one_that_does_not_answer(proxy: EgressProxy) -> None:
-    gate = Gate()
+    gate = OpenGate()
     reaching = access(proxy, gate)
     uri = f"thrift://hive.example:{free_port()}"
     with pytest.raises(StorageUnavailableError) as caught, reaching.asking_catalog():
