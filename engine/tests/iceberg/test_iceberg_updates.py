@@ -180,6 +180,20 @@ def test_structs_with_required_fields_may_be_null(mode: str) -> None:
         table.update("id = 2", {"place": {"zip": None}})
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.int32()), pa.map_(pa.string(), pa.int32()),
+                                  pa.struct([("a", pa.int32())])])  # fmt: skip
+def test_a_null_of_arrows_is_a_value_of_any_column(kind: pa.DataType) -> None:
+    columns = pa.schema([pa.field("id", pa.int64()), pa.field("part", kind)])
+    table = tideline.create_iceberg(f"memory://{uuid.uuid4().hex}/table", columns)
+    values: list[Any] = [[1]] if pa.types.is_list(kind) else [{"a": 1}]
+    if pa.types.is_map(kind):
+        values = [[("a", 1)]]
+    for null in (pa.scalar(None, kind), pa.scalar(None), pc.scalar(pa.scalar(None, kind)), None):
+        table.write(pa.table([[1], pa.array(values, kind)], schema=columns), "overwrite")
+        table.update("id = 1", {"part": null})
+        assert found(table) == {1: {"id": 1, "part": None}}
+
+
 def test_a_required_element_is_not_null() -> None:
     kind = pa.list_(pa.field("element", pa.int32(), nullable=False))
     columns = pa.schema([pa.field("id", pa.int64()), pa.field("all", kind)])

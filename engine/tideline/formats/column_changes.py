@@ -19,7 +19,7 @@ def with_changes(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
     for name, value in changes.items():
         if not isinstance(value, pc.Expression):
             try:
-                computed[name] = pc.scalar(pa.scalar(value, rows.schema.field(name).type))
+                computed[name] = pc.scalar(_scalar(value, rows.schema.field(name).type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise ConfigError(f"no value for this column: {error}", value=name) from error
     columns = {name: computed.get(name, pc.field(name)) for name in rows.column_names}
@@ -33,3 +33,9 @@ def with_changes(rows: pa.Table, changes: Mapping[str, Any]) -> pa.Table:
         return pa.Table.from_arrays(cast, schema=rows.schema)
     except pa.ArrowException as error:
         raise ConfigError(f"the new values cannot be computed: {error}") from error
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """A value as one of this type. Arrow takes no null list or map of its own for one."""
+    is_null = isinstance(value, pa.Scalar) and not value.is_valid
+    return pa.scalar(None if is_null else value, kind)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.errors import UnsupportedTableError
+from tideline.errors import InvalidDataError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import as_internal
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_values import comparable_values
 from tideline.iceberg.data.transforms import transformed
+from tideline.iceberg.metadata.field_type import Decimal
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 
@@ -61,6 +62,18 @@ class PartitionSplitter:
         )
         # One NaN for all rows: another one would be another partition.
         return tuple(value if value == value else math.nan for value in values)
+
+
+def refuse_unstorable(partition: tuple[Any, ...], spec: PartitionSpec, schema: Schema) -> None:
+    """Raises InvalidDataError for a decimal that `truncate` has given more digits than its column
+    has: Iceberg does not write it, nor rewrite a manifest that has it."""
+    for value, field in zip(partition, spec.partition_type(schema).fields, strict=True):
+        kind = field.type
+        if not isinstance(kind, Decimal) or value is None:
+            continue
+        if len(value.as_tuple().digits) > kind.precision and value:
+            message = f"the partition value {field.name} of a row has more digits than {kind}"
+            raise InvalidDataError(message, value=value)
 
 
 def _source(field: PartitionField, schema: Schema) -> ColumnPath | None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tideline.iceberg.data.data_file_writer import CopiedRowGroup, DataFileWriter
 from tideline.iceberg.data.file_layout import FileLayout
-from tideline.iceberg.data.partition_values import PartitionSplitter
+from tideline.iceberg.data.partition_values import PartitionSplitter, refuse_unstorable
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.partition_spec import PartitionSpec, told_apart
@@ -58,7 +58,8 @@ def write_data_files(
 ) -> tuple[DataFile, ...]:
     """Write all rows, after those of the copies, which are of the known partition.
 
-    When that fails no file remains. Raises what reading the batches and the copies raises.
+    When that fails no file remains. Raises what reading the batches and the copies raises, and
+    InvalidDataError where a row has a partition value that no manifest can hold.
     """
     writer = _PartitionedWriter(io, layout, output)
     try:
@@ -134,6 +135,8 @@ class _PartitionedWriter:
 
     def _begin(self, partition: tuple[Any, ...]) -> DataFileWriter:
         output = self._output
+        if output.partition is None:
+            refuse_unstorable(partition, output.spec, output.schema)
         self._partitions[told_apart(partition)] = partition
         self._begun += 1
         name = f"{output.name_prefix}-{self._begun:05d}.parquet"

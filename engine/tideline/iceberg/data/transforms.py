@@ -102,8 +102,9 @@ def _truncated(column: Any, width: int) -> pa.Array:
         return pc.binary_slice(column, 0, width)
     if types.is_integer(kind):
         values = column.fill_null(0).to_numpy(zero_copy_only=False)
-        # Numpy's remainder takes the sign of the divisor, as the specification asks.
-        below = values - np.remainder(values, kind.to_pandas_dtype()(width))
+        # Step by step as Java does it: the sums may wrap around.
+        divisor = kind.to_pandas_dtype()(width)
+        below = values - np.fmod(np.fmod(values, divisor) + divisor, divisor)
         return pa.array(below, kind, mask=column.is_null().to_numpy(zero_copy_only=False))
     if types.is_decimal128(kind):
         return _truncated_decimals(column, width)

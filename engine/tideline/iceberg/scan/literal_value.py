@@ -19,6 +19,7 @@ from tideline.formats.filter import Literal, LiteralKind
 from tideline.iceberg.metadata.field_type import Decimal, Fixed, PrimitiveType
 
 NANOS_A_DAY = 86_400 * 10**9
+INTEGER_BITS = {"int": 32, "long": 64}
 WIDE = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))
 
 _DATE = r"(?P<year>[+-]?\d{4,7})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
@@ -35,7 +36,6 @@ _UNIT_NANOS = {
     "timestamp_ns": 1,
     "timestamptz_ns": 1,
 }
-_INTEGER_BITS = {"int": 32, "long": 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def literal_value(literal: Literal, type_: PrimitiveType, column: str) -> Litera
 def _convert(literal: Literal, type_: PrimitiveType) -> LiteralValue | None:
     name = str(type_)
     kind, text = literal.kind, literal.text
-    if name in _INTEGER_BITS or isinstance(type_, Decimal):
+    if name in INTEGER_BITS or isinstance(type_, Decimal):
         return _number(literal, type_)
     if name in ("float", "double"):
         return _float(literal, name)
@@ -92,7 +92,7 @@ def _number(literal: Literal, type_: PrimitiveType) -> LiteralValue | None:
         fits = len(below.as_tuple().digits) <= type_.precision or not below
         return LiteralValue(below, below == exact, fits)
     whole = int(exact.to_integral_value(rounding=decimal.ROUND_FLOOR, context=WIDE))
-    limit = 1 << (_INTEGER_BITS[str(type_)] - 1)
+    limit = 1 << (INTEGER_BITS[str(type_)] - 1)
     return LiteralValue(whole, whole == exact, -limit <= whole < limit)
 
 

@@ -13,7 +13,8 @@ from tideline.formats.calendar_days import civil_day
 from tideline.formats.murmur3 import murmur3
 from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
 from tideline.iceberg.metadata.partition_spec import Transform
-from tideline.iceberg.scan.literal_value import WIDE
+from tideline.iceberg.scan.literal_value import INTEGER_BITS, WIDE
+from tideline.iceberg.scan.wrapped_truncate import truncated_number
 
 PER_SECOND = {
     "timestamp": 10**6,
@@ -67,7 +68,9 @@ def _truncated(type_: PrimitiveType, value: Any, width: int) -> Any:
     if isinstance(type_, Decimal):
         unscaled = _unscaled(type_, value)
         return decimal.Decimal(unscaled - unscaled % width).scaleb(-type_.scale, WIDE)
-    return value - value % width if isinstance(value, int) else value[:width]
+    if isinstance(value, int):
+        return truncated_number(value, width, INTEGER_BITS[str(type_)])
+    return value[:width]
 
 
 def _unscaled(type_: Decimal, value: decimal.Decimal) -> int:

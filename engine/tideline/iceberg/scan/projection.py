@@ -27,8 +27,9 @@ from tideline.iceberg.scan.bound_filter import (
     all_of,
     any_of,
 )
-from tideline.iceberg.scan.literal_value import WIDE
+from tideline.iceberg.scan.literal_value import INTEGER_BITS, WIDE
 from tideline.iceberg.scan.partition_value import partition_value
+from tideline.iceberg.scan.wrapped_truncate import number_images, wrapped_values
 
 _TIME_TRANSFORMS = frozenset({"year", "month", "day", "hour"})
 _GRID_TYPES = frozenset(
@@ -112,21 +113,31 @@ class _Target:
         # Early writers rounded times before 1970 up instead of down.
         is_day_of_date = field.transform.name == "day" and str(source) == "date"
         self._tolerates = field.transform.name in _TIME_TRANSFORMS and not is_day_of_date
+        is_cut = field.transform.name == "truncate" and str(source) in INTEGER_BITS
+        self._cut_width = field.transform.width if is_cut else None
 
     def predicate(self, operator: Operator, values: tuple[Any, ...] = ()) -> BoundFilter:
         return BoundPredicate(self._position, self._type, operator, values)
 
     def at_most(self, value: Any) -> BoundFilter:
+        if self._cut_width:
+            return self._cut_at_most(value, self._cut_width)
         image = self._image(value)
         if self._tolerates and image < 0:
             image += 1
         return self.predicate(Operator.LESS_OR_EQUAL, (image,))
 
     def at_least(self, value: Any) -> BoundFilter:
+        if self._cut_width:
+            if wrapped_values(self._source, self._cut_width) is None:
+                return ALWAYS
+            # What has wrapped around is above all others.
+            least = value - value % self._cut_width
+            return self.predicate(Operator.GREATER_OR_EQUAL, (least,))
         return self.predicate(Operator.GREATER_OR_EQUAL, (self._image(value),))
 
     def one_of(self, values: tuple[Any, ...]) -> BoundFilter:
-        images = [self._image(value) for value in values]
+        images = [image for value in values for image in self._images(value)]
         if self._tolerates:
             images += [image + 1 for image in images if image < 0]
         distinct = tuple(dict.fromkeys(images))
@@ -134,6 +145,19 @@ class _Target:
             return NEVER
         operator = Operator.EQUAL if len(distinct) == 1 else Operator.IN
         return self.predicate(operator, distinct)
+
+    def _cut_at_most(self, value: int, width: int) -> BoundFilter:
+        wrapped = wrapped_values(self._source, width)
+        if wrapped is None:
+            return ALWAYS
+        below = self.predicate(Operator.LESS_OR_EQUAL, (value - value % width,))
+        images = (item.image for item in wrapped if item.first <= value)
+        return any_of(below, *(self.predicate(Operator.EQUAL, (image,)) for image in images))
+
+    def _images(self, value: Any) -> list[Any]:
+        if self._cut_width:
+            return number_images(self._source, value, self._cut_width)
+        return [self._image(value)]
 
     def _image(self, value: Any) -> Any:
         return partition_value(self._transform, self._source, value)

@@ -13,9 +13,10 @@ from typing import Any
 from tideline.formats.calendar_days import day_number
 from tideline.iceberg.metadata.field_type import Decimal, PrimitiveType
 from tideline.iceberg.metadata.partition_spec import Transform
-from tideline.iceberg.scan.literal_value import WIDE
+from tideline.iceberg.scan.literal_value import INTEGER_BITS, WIDE
 from tideline.iceberg.scan.partition_value import PER_SECOND
 from tideline.iceberg.scan.value_range import UNKNOWN, ValueRange
+from tideline.iceberg.scan.wrapped_truncate import wrapped_values
 
 _TIMES = frozenset({"year", "month", "day", "hour"})
 
@@ -30,6 +31,8 @@ def source_range(transform: Transform, type_: PrimitiveType, known: ValueRange) 
     if name in _TIMES:
         return _time_range(name, type_, known)
     if name == "truncate" and transform.width:
+        if str(type_) in INTEGER_BITS:
+            return _number_range(type_, known, transform.width)
         upper = None if known.upper is None else _last(type_, known.upper, transform.width)
         return replace(known, upper=upper)
     return replace(known, lower=None, upper=None)
@@ -58,8 +61,25 @@ def _start(name: str, type_: PrimitiveType, number: int) -> int:
     return days if str(type_) == "date" else days * 86_400 * PER_SECOND[str(type_)]
 
 
+def _number_range(type_: PrimitiveType, known: ValueRange, width: int) -> ValueRange:
+    wrapped = wrapped_values(type_, width)
+    if wrapped is None:
+        return replace(known, lower=None, upper=None)
+    lower, upper = known.lower, known.upper
+    inside = [
+        item
+        for item in wrapped
+        if (lower is None or lower <= item.image) and (upper is None or item.image <= upper)
+    ]
+    if inside and lower == upper:
+        return replace(known, lower=inside[0].first, upper=inside[0].last)
+    greatest = (1 << (INTEGER_BITS[str(type_)] - 1)) - 1
+    last = None if upper is None or upper + width > greatest else upper + width - 1
+    return replace(known, lower=None if inside else lower, upper=last)
+
+
 def _last(type_: PrimitiveType, value: Any, width: int) -> Any:
     """The greatest value that is cut to this one; None where there is none."""
     if isinstance(type_, Decimal):
         return WIDE.add(value, decimal.Decimal(width - 1).scaleb(-type_.scale))
-    return value + width - 1 if isinstance(value, int) else None
+    return None
