@@ -1,7 +1,7 @@
 """Every comparison in one run: `python -m bench.run_all [--quick] [--rows N] [--wait MINUTES]`.
 
 1. Hudi tables against Hudi, Spark and pyarrow.
-2. Rewrites of Iceberg tables against Iceberg.
+2. Rewrites of Iceberg tables, and writes of rows into them, against Iceberg, PyIceberg and pyarrow.
 3. Topics into tables: core-seconds against Hudi and against a floor.
 4. How the work of an upsert grows.
 
@@ -25,6 +25,7 @@ from bench import (
     growth,
     hudi_after_ours,
     iceberg_rewrite,
+    iceberg_writes,
     selective_read,
     snapshot_scan,
     to_arrow,
@@ -91,7 +92,7 @@ def _hudi(rows: int, rounds: int, quiet_s: float) -> int:
 
 def _iceberg(rows: int, rounds: int, quiet_s: float) -> int:
     load = wait_for_quiet(quiet_s)
-    claims = iceberg_rewrite.measure(rows, rounds)
+    claims = [*iceberg_rewrite.measure(rows, rounds), *iceberg_writes.measure(rows, rounds)]
     return close_report(claims, (), load_at_start=load, json_path=MEASURED / "iceberg.json")
 
 

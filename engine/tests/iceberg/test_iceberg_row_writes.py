@@ -60,6 +60,28 @@ def test_a_table_without_identifier_fields_is_told_the_key() -> None:
     assert ids(table) == [0, 2, 3, 4, 5, 9]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_are_replaced_where_they_lie_in_a_large_file(version: int) -> None:
+    numbers = np.arange(150_000)
+    table = created(format_version=version, properties={"write.delete.mode": "merge-on-read"})
+    columns = [numbers, np.array([f"p{number % 3}" for number in numbers]), np.zeros(len(numbers))]
+    table.write(pa.table(columns, schema=COLUMNS))
+    table.delete("part = 'p0'")
+    model = {key: 0.0 for key in numbers.tolist() if key % 3}
+    news = [*range(1, 150_000, 1_000), 200_000]
+    changes = [row for key in reversed(news) for row in given([key], key / 2)]
+    report = table.write(changes, "upsert", key="id")
+    assert report.rows_updated == sum(key in model for key in news)
+    model |= {key: key / 2 for key in news}
+    table.update("id >= 65530 and id < 65560", {"n": 2.0})
+    model |= {key: 2.0 for key in model if 65_530 <= key < 65_560}
+    table.alter().set_properties({"write.delete.mode": "copy-on-write"}).commit()
+    table.delete("n > 40000.0")
+    model = {key: n for key, n in model.items() if n <= 40_000.0}
+    found = table.to_arrow(["id", "n"])
+    assert dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)) == model
+
+
 @pytest.mark.parametrize("key", ["n", "none", "id, none"])
 def test_what_is_no_key_is_refused(key: str) -> None:
     with pytest.raises(ConfigError):

@@ -70,3 +70,25 @@ def test_a_table_of_ours_is_read_and_written_by_spark(
     full = iceberg_peer.read(uri).sort_by("id").slice(0, 3)
     assert full["price"].to_pylist() == rows(0, 3)["price"].to_pylist()
     assert full["place"].to_pylist() == rows(0, 3)["place"].to_pylist()
+
+
+def test_spark_reads_row_groups_whose_columns_threads_encoded(iceberg_peer: IcebergPeer) -> None:
+    uri = f"{iceberg_peer.warehouse}/peer/large"
+    numbers = pa.array(range(400_000), pa.int64())
+    large = pa.table(
+        {
+            "id": numbers,
+            "name": [f"name {n % 1_000}" for n in range(400_000)],
+            "weight": pa.array([n / 7 for n in range(400_000)]),
+        }
+    )
+    ours = tideline.create_iceberg(uri, large.schema, key="id")
+    ours.write(large)
+    ours.write(large.slice(1_000, 10), "upsert")
+    ours.delete("id >= 399000")
+    found = iceberg_peer.sql(
+        "select count(*) n, sum(id) s, sum(weight) w, count(distinct name) d from lake.peer.large"
+    ).to_pylist()
+    kept = range(399_000)
+    assert found[0]["n"] == len(kept) and found[0]["s"] == sum(kept) and found[0]["d"] == 1_000
+    assert found[0]["w"] == pytest.approx(sum(n / 7 for n in kept))

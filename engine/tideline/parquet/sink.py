@@ -115,12 +115,7 @@ class SplicedSink:
     ) -> None:
         self._encoding = encoding
         self._transcoder = PageTranscoder(encoding.codec.stored, encoding.codec_level)
-        self._file = SplicedFile(
-            stream,
-            created_by=f"tideline version {installed_version()}",
-            columns_of=columns_of,
-            keeps_indexes=columns_of is None,
-        )
+        self._file = file_of_copies(stream, columns_of, keeps_indexes=columns_of is None)
         self._footer = b""
 
     @property
@@ -133,7 +128,7 @@ class SplicedSink:
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        return pq.read_metadata(pa.BufferReader(MAGIC + self._footer + file_tail(self._footer)))
+        return footer_metadata(self._footer)
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -159,8 +154,23 @@ class SplicedSink:
         self._transcoder.close()
 
 
+def file_of_copies(
+    stream: BinaryIO, columns_of: StoredParquet | None, *, keeps_indexes: bool = True
+) -> SplicedFile:
+    """A new file of ours that takes what other files have encoded; see `SplicedFile`."""
+    created_by = f"tideline version {installed_version()}"
+    return SplicedFile(
+        stream, created_by=created_by, columns_of=columns_of, keeps_indexes=keeps_indexes
+    )
+
+
+def footer_metadata(footer: bytes) -> pq.FileMetaData:
+    """What a footer says, as Arrow has it."""
+    return pq.read_metadata(pa.BufferReader(MAGIC + footer + file_tail(footer)))
+
+
 def encoded_in_memory(rows: pa.Table, encoding: ParquetEncoding) -> StoredParquet:
-    """A file with these rows in one row group."""
+    """A file with these rows in one row group, in none if there are no rows."""
     memory = io.BytesIO()
     sink = EncodedSink(memory, encoding)
     sink.write(rows)

@@ -19,7 +19,7 @@ the footer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -154,6 +154,25 @@ class SplicedFile:
             self._append(group, pieces, transcoder)
             if replacing is not None:
                 self._groups[-1].drop(GroupField.SORTING)
+
+    def append_columns(self, parts: Sequence[StoredParquet]) -> None:
+        """Make one row group of files of one row group each, with the columns of the file that was
+        named when this one was opened: divided among them, in their order.
+
+        Raises UnsupportedTableError when these are other columns, or not as many rows in each.
+        """
+        assert self._first is not None, "the columns are named when the file is opened"
+        groups = [group for part in parts for group in part.footer.row_groups]
+        nodes = tuple(node for part in parts for node in part.nodes)
+        if nodes != self._first.nodes or len({group.rows for group in groups}) != 1:
+            message = "columns of other files, or of other rows, cannot stand in one row group"
+            raise UnsupportedTableError(message, path=parts[0].path)
+        chunks = [
+            _Piece(part, chunk)
+            for part, group in zip(parts, groups, strict=True)
+            for chunk in group.chunks
+        ]
+        self._append(groups[0], chunks, None)
 
     def finish(self, key_values: Mapping[str, str]) -> bytes:
         """Write what comes after the pages. The footer, without its length and magic number."""

@@ -24,7 +24,8 @@ from tideline.iceberg.data.column_metrics import NanCounter, file_metrics
 from tideline.iceberg.data.file_layout import FileLayout
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
 from tideline.iceberg.table.file_io import FileIO
-from tideline.parquet.sink import EncodedSink, SplicedSink
+from tideline.parquet.parallel_sink import sink_for
+from tideline.parquet.sink import ParquetSink, SplicedSink
 from tideline.parquet.spliced_file import StoredParquet
 from tideline.parquet.stored_footer import StoredRowGroup
 
@@ -64,7 +65,7 @@ class DataFileWriter:
         self._nans = NanCounter(layout.fields, layout.metrics)
         self._io = io
         self._stack = ExitStack()
-        self._sink: EncodedSink | SplicedSink | None = None
+        self._sink: ParquetSink | None = None
 
     @property
     def is_open(self) -> bool:
@@ -93,11 +94,12 @@ class DataFileWriter:
         """Make a row group of what has gathered."""
         batches, self._pending = self._pending, []
         self._pending_rows = self.pending_bytes = 0
-        if self._sink is None:
-            self._sink = EncodedSink(self._opened(), self._encoding)
         try:
             stored = [as_stored(batch, self._schema) for batch in batches]
-            self._sink.write(pa.Table.from_batches(stored, schema=self._schema))
+            rows = pa.Table.from_batches(stored, schema=self._schema)
+            if self._sink is None:
+                self._sink = sink_for(self._opened(), self._encoding, rows)
+            self._sink.write(rows)
         except pa.ArrowInvalid as error:
             raise CorruptTableError(f"rows cannot be written: {error}", path=self.uri) from error
 

@@ -159,7 +159,7 @@ class ParquetSource:
             return
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         size = min(_BATCH_ROWS_MAX, max(_BATCH_ROWS_MIN, _BATCH_BYTES // row_bytes))
-        for batch in file.iter_batches(size, row_groups=[number], columns=names, use_threads=False):
+        for batch in file.iter_batches(size, row_groups=[number], columns=names, use_threads=True):
             columns = {
                 source: batch.column(name)
                 for source, name in zip(projection.sources, names, strict=True)

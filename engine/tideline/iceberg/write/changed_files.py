@@ -3,7 +3,8 @@
 1. Files that may have such rows are found by their metadata, and looked at in the columns that the
    selection looks at alone.
 2. Of those that have some all columns are read once more for copy-on-write: what is not selected
-   stays, and given rows come in the places of those that they replace (merged_rows.py).
+   stays, and given rows come in the places of those that they replace (merged_rows.py). Where the
+   selected rows lie is known from the first look.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ _LOOKED_UP_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A data file with selected rows: how many, whether these are all that live, and where they lie
-    unless the file goes. `rows` are they, in the columns looked at, if they are wanted; `passed`
-    are given rows of an upsert that are passed over for greater ones of the file."""
+    """A data file with selected rows: how many, whether these are all that live, and where they
+    lie, ascending; of a file that goes as a whole that is known where given rows replace them
+    alone. `numbers` are those of these given rows. `rows` are the selected ones, in the columns
+    looked at, if they are wanted; `passed` are given rows of an upsert that are passed over for
+    greater ones of the file."""
 
     task: FileScanTask
     count: int
     is_whole: bool
     positions: Positions
+    numbers: RowNumbers = field(default_factory=lambda: NO_POSITIONS)
     rows: tuple[pa.RecordBatch, ...] = ()
     passed: RowNumbers = field(default_factory=lambda: NO_POSITIONS)
 
@@ -82,15 +86,13 @@ def changed_files(
 
 
 def kept_rows(
-    io: FileIO, metadata: TableMetadata, changed: Iterable[ChangedFile], selection: RowSelection
+    io: FileIO, metadata: TableMetadata, changed: Iterable[ChangedFile]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of changed files that are not selected, in all columns. Raises as `changed_files`
     does."""
-    partly = (file.task for file in changed if not file.is_whole)
-    for rows in rows_of_files(io, RowLayout.of(metadata), partly):
-        stays = np.ones(rows.num_rows, np.bool_)
-        stays[selection.numbers(rows)] = False
-        yield rows.filter(pa.array(stays))
+    partly = (file for file in changed if not file.is_whole)
+    for read in read_again(io, RowLayout.of(metadata), partly):
+        yield read.unselected
 
 
 def rows_of_files(
@@ -98,8 +100,42 @@ def rows_of_files(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of files in these columns. Raises as `changed_files` does."""
     reader = FileRows(io, layout, any_format=True)
-    numbered = in_order(tasks, reader.numbered, reading_threads())
-    return (rows for rows, _ in _gathered(numbered))
+    return in_order(tasks, reader.batches, reading_threads())
+
+
+@dataclass(frozen=True, slots=True)
+class RowsReadAgain:
+    """Rows of a changed file: which of them are selected, and the numbers of the given rows that
+    replace these."""
+
+    rows: pa.RecordBatch
+    selected: RowNumbers
+    numbers: RowNumbers
+
+    @property
+    def unselected(self) -> pa.RecordBatch:
+        """The others."""
+        stays = np.ones(self.rows.num_rows, np.bool_)
+        stays[self.selected] = False
+        return self.rows.filter(pa.array(stays))
+
+
+def read_again(
+    io: FileIO, layout: RowLayout, changed: Iterable[ChangedFile]
+) -> Iterator[RowsReadAgain]:
+    """The rows of changed files in these columns. Raises as `changed_files` does."""
+    reader = FileRows(io, layout, any_format=True)
+
+    def read(file: ChangedFile) -> Iterator[RowsReadAgain]:
+        for rows, at in reader.numbered(file.task):
+            if file.is_whole and not len(file.positions):
+                yield RowsReadAgain(rows, np.arange(rows.num_rows), NO_POSITIONS)
+                continue
+            low, high = np.searchsorted(file.positions, (at[0], at[-1] + 1))
+            selected = np.searchsorted(at, file.positions[low:high])
+            yield RowsReadAgain(rows, selected, file.numbers[low:high])
+
+    return in_order(changed, read, reading_threads())
 
 
 def _looked_at(
@@ -108,11 +144,14 @@ def _looked_at(
     """Without a selection all rows are."""
     live = count = 0
     positions: list[Any] = [NO_POSITIONS]
+    numbers: list[Any] = [NO_POSITIONS]
     passed: list[Any] = [NO_POSITIONS]
     kept: list[pa.RecordBatch] = []
+    is_keyed = isinstance(selection, KeyedRows)
     for rows, at in _gathered(reader.numbered(task)):
         if isinstance(selection, KeyedRows):
-            found, _, over = selection.replaced(rows)
+            found, given, over = selection.replaced(rows)
+            numbers.append(given)
             passed.append(over)
         else:
             found = np.arange(rows.num_rows) if selection is None else selection.numbers(rows)
@@ -122,8 +161,16 @@ def _looked_at(
         if keeps_rows and len(found):
             kept.append(rows.take(pa.array(found)))
     is_whole = count == live and (bool(task.deletes) or live == task.data_file.record_count)
-    where = NO_POSITIONS if is_whole else np.concatenate(positions)
-    return ChangedFile(task, count, is_whole, where, tuple(kept), np.concatenate(passed))
+    where = NO_POSITIONS if is_whole and not is_keyed else np.concatenate(positions)
+    return ChangedFile(
+        task,
+        count,
+        is_whole,
+        where,
+        np.concatenate(numbers),
+        tuple(kept),
+        np.concatenate(passed),
+    )
 
 
 def _gathered(

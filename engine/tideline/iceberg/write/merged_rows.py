@@ -16,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.position_deletes import NO_POSITIONS
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_lineage import LAST_UPDATED, LINEAGE_FIELDS, ROW_ID, has_lineage
 from tideline.iceberg.data.row_values import ABSENT
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.write.changed_files import ChangedFile, rows_of_files
+from tideline.iceberg.write.changed_files import ChangedFile, read_again
 from tideline.iceberg.write.given_changes import GivenChanges
-from tideline.iceberg.write.keyed_rows import Flags, KeyedRows
+from tideline.iceberg.write.keyed_rows import Flags
 from tideline.iceberg.write.row_selection import RowNumbers
 
 _BATCH_ROWS = 65_536
@@ -37,7 +38,6 @@ class MergedRows:
 
     io: FileIO
     metadata: TableMetadata
-    selection: KeyedRows
     given: GivenChanges
     passed: RowNumbers
     updated: int = 0
@@ -73,9 +73,8 @@ class MergedRows:
     def beside(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The given rows alone. Raises as `changed_files` does."""
         if self.given.unavailable:
-            names = {*self.selection.columns, *self.given.unavailable}
             whole = RowLayout.of(self.metadata)
-            layout = whole.projected(names, has_lineage=whole.has_lineage)
+            layout = whole.projected(self._kept_names, has_lineage=whole.has_lineage)
             return self._merged(changed, layout, are_kept=False)
         return self._with_ids(changed)
 
@@ -83,33 +82,30 @@ class MergedRows:
         self, changed: Iterable[ChangedFile], layout: RowLayout, *, are_kept: bool
     ) -> Iterator[pa.RecordBatch]:
         waits = self._comes.copy()
-        for rows in rows_of_files(self.io, layout, (file.task for file in changed)):
-            at, numbers, _ = self.selection.replaced(rows)
+        for read in read_again(self.io, layout, changed):
             if are_kept:
-                stays = np.ones(rows.num_rows, np.bool_)
-                stays[at] = False
-                yield rows.filter(pa.array(stays))
-            self.deleted += int((~self._comes[numbers]).sum())
+                yield read.unselected
+            self.deleted += int((~self._comes[read.numbers]).sum())
             # Of rows that are there twice the first one is replaced.
-            numbers, first = np.unique(numbers, return_index=True)
+            numbers, first = np.unique(read.numbers, return_index=True)
             is_new = waits[numbers]
-            numbers, at = numbers[is_new], at[first[is_new]]
+            numbers, at = numbers[is_new], read.selected[first[is_new]]
             waits[numbers] = False
             self.updated += len(numbers)
-            yield from self._chosen(numbers, rows.select(self._kept_names).take(pa.array(at)))
+            stored = read.rows.select(self._kept_names).take(pa.array(at))
+            yield from self._chosen(numbers, stored)
         yield from self._chosen(np.flatnonzero(waits), None)
 
     def _with_ids(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """With the ids of the rows that they replace: `changed` has these rows."""
         ids = np.full(len(self._comes), ABSENT, np.int64)
         replaces = np.zeros(len(self._comes), np.bool_)
-        for rows in (rows for file in changed for rows in file.rows):
-            at, numbers, _ = self.selection.replaced(rows)
-            self.deleted += int((~self._comes[numbers]).sum())
-            replaces[numbers] = True
+        for file in changed:
+            self.deleted += int((~self._comes[file.numbers]).sum())
+            replaces[file.numbers] = True
             if has_lineage(self.metadata):
-                stored = rows.column(ROW_ID.name).take(pa.array(at))
-                ids[numbers] = stored.fill_null(ABSENT).to_numpy()
+                stored = [rows.column(ROW_ID.name).fill_null(ABSENT) for rows in file.rows]
+                ids[file.numbers] = np.concatenate([NO_POSITIONS, *stored])
         self.updated += int((replaces & self._comes).sum())
         numbers = np.flatnonzero(self._comes)
         known = pa.array(ids[numbers], pa.int64(), mask=ids[numbers] == ABSENT)

@@ -81,7 +81,7 @@ def update_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -
         rows = UpdatedRows.of(table.io, attempt.metadata, write.where, write.changes)
         attempt.look(rows.selection)
         if attempt.merges_on_read:
-            attempt.take_out(rows.selection)
+            attempt.take_out()
             attempt.files.add(rows.alone(attempt.changed))
         else:
             attempt.files.add(rows.among(attempt.changed))
@@ -171,12 +171,12 @@ class _Attempt:
         self.changed = [file for file in found if file.count or file.is_whole]
         self.passed = np.concatenate([NO_POSITIONS, *(file.passed for file in found)])
 
-    def take_out(self, selection: RowSelection) -> None:
+    def take_out(self) -> None:
         """Write what stays, or which rows do not."""
         if self.merges_on_read:
             self.deletes.add(file for file in self.changed if not file.is_whole)
         else:
-            self.files.add(kept_rows(self.table.io, self.metadata, self.changed, selection))
+            self.files.add(kept_rows(self.table.io, self.metadata, self.changed))
 
     def change(
         self, counts: RowCounts, selection: RowSelection, added: Sequence[DataFile] = ()
@@ -222,12 +222,12 @@ class _ByKey:
         selection = KeyedRows.of(given.keys, metadata)
         if self.write.operation is IcebergOperation.DELETE:
             attempt.look(selection)
-            attempt.take_out(selection)
+            attempt.take_out()
             return attempt.change(_deleted(attempt), selection)
         attempt.look(selection, keeps_rows=attempt.merges_on_read and not given.unavailable)
-        merge = MergedRows(attempt.table.io, metadata, selection, given, attempt.passed)
+        merge = MergedRows(attempt.table.io, metadata, given, attempt.passed)
         if attempt.merges_on_read:
-            attempt.take_out(selection)
+            attempt.take_out()
             attempt.files.add(merge.beside(attempt.changed))
         else:
             attempt.files.add(merge.among(attempt.changed))
@@ -243,7 +243,7 @@ def _replaced(
     def change(attempt: _Attempt) -> RowChange:
         selection = _selection(attempt, added)
         attempt.look(selection)
-        attempt.take_out(selection)
+        attempt.take_out()
         counts = _deleted(attempt, inserted=sum(file.record_count for file in files))
         return attempt.change(counts, selection, files)
 

@@ -22,7 +22,7 @@ from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_lineage import LAST_UPDATED
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.write.changed_files import ChangedFile, rows_of_files
+from tideline.iceberg.write.changed_files import ChangedFile, RowsReadAgain, read_again
 from tideline.iceberg.write.fitted_rows import fitted_rows
 from tideline.iceberg.write.row_selection import MatchingRows
 
@@ -60,8 +60,8 @@ class UpdatedRows:
     def among(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The rows of changed files, each in its place. Raises as `changed_files` does, and
         InvalidDataError where a column cannot have a new value."""
-        for rows in self._read(changed):
-            at = self.selection.numbers(rows)
+        for read in self._read(changed):
+            rows, at = read.rows, read.selected
             order = np.arange(rows.num_rows)
             order[at] = rows.num_rows + np.arange(len(at))
             new = self._changed(rows.take(pa.array(at)))
@@ -69,12 +69,11 @@ class UpdatedRows:
 
     def alone(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The rows that change. Raises as `among`."""
-        for rows in self._read(changed):
-            yield self._changed(rows.take(pa.array(self.selection.numbers(rows))))
+        for read in self._read(changed):
+            yield self._changed(read.rows.take(pa.array(read.selected)))
 
-    def _read(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
-        layout = RowLayout.of(self.metadata)
-        return rows_of_files(self.io, layout, (file.task for file in changed))
+    def _read(self, changed: Iterable[ChangedFile]) -> Iterator[RowsReadAgain]:
+        return read_again(self.io, RowLayout.of(self.metadata), changed)
 
     def _changed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         fields = self.metadata.schema().fields

@@ -197,4 +197,18 @@ ICEBERG_FAULTS = (
         "lower)",
         (f"{_TESTS}/test_filter_pruning.py",),
     ),
+    Fault(
+        "given rows take the places of those of another batch",
+        f"{_ICEBERG}/write/changed_files.py",
+        "file.numbers[low:high])",
+        "file.numbers[: high - low])",
+        (f"{_TESTS}/test_iceberg_row_writes.py",),
+    ),
+    Fault(
+        "selected rows are looked for among those that others deleted",
+        f"{_ICEBERG}/write/changed_files.py",
+        "selected = np.searchsorted(at, file.positions[low:high])",
+        "selected = file.positions[low:high] - at[0]",
+        (f"{_TESTS}/test_iceberg_row_writes.py",),
+    ),
 )

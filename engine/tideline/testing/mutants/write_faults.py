@@ -18,6 +18,7 @@ _COPIES = (f"{_FILE_GROUP_TESTS}/test_copy_plan.py", f"{_FILE_GROUP_TESTS}/test_
 _PARTIAL_UPDATES = ("engine/tests/hudi/write/test_partial_update_writes.py",)
 _SPLICED = "engine/tideline/parquet/spliced_file.py"
 _SPLICES = "engine/tests/parquet/test_spliced_file.py"
+_PARALLEL = "engine/tests/parquet/test_parallel_sink.py"
 _SPLICED_ORDER = (f"{_SPLICES}::test_the_order_of_rows_goes_with_columns_that_are_replaced",)
 _SPLICED_SIZES = (f"{_SPLICES}::test_places_and_sizes_of_a_row_group_are_those_of_its_columns",)
 _SPLICED_BLOOM = (f"{_SPLICES}::test_a_bloom_filter_is_where_the_footer_says",)
@@ -326,6 +327,13 @@ WRITE_FAULTS = (
         "        entry.put(GroupField.FILE_OFFSET, Kind.I64, chunks[0].start)\n",
         "",
         _SPLICED_SIZES,
+    ),
+    Fault(
+        "columns of other rows make one row group",
+        _SPLICED,
+        "len({group.rows for group in groups}) != 1",
+        "len(groups) != len(parts)",
+        (f"{_PARALLEL}::test_columns_of_other_files_or_rows_are_refused",),
     ),
     Fault(
         "a column that was recompressed has the size it had",
