@@ -46,8 +46,9 @@ class RowFilter:
             _selects(expression, schema)
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise ConfigError(f"no condition on the table's rows: {reason}", value=given) from error
-        text = str(expression)
+            said = printed(given) if isinstance(given, pc.Expression) else given
+            raise ConfigError(f"no condition on the table's rows: {reason}", value=said) from error
+        text = printed(expression)
         if _BY_NUMBER in text:
             raise ConfigError("name the columns of a condition, not their numbers", value=text)
         named = [name for name in schema.names if name in text]
@@ -72,7 +73,7 @@ class RowFilter:
             return batch.filter(self.expression)
         except pa.ArrowException as error:
             raise ConfigError(
-                f"the condition does not suit a value: {error}", value=self.expression
+                f"the condition does not suit a value: {error}", value=printed(self.expression)
             ) from error
 
     def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -118,6 +119,15 @@ class RowFilter:
                 either = [reduce(operator.or_, either)]
             guarantees = [guarantee & other for guarantee in guarantees for other in either]
         return bool(self.possible(guarantees))
+
+
+def printed(expression: pc.Expression) -> str:
+    """A condition as Arrow prints it, which cuts long texts wherever it is, also within a
+    character."""
+    try:
+        return str(expression)
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
 
 
 def _expression(given: Any, schema: pa.Schema) -> pc.Expression:

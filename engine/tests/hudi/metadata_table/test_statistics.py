@@ -281,6 +281,36 @@ def test_rows_that_are_added_up_are_so_in_a_compaction_too(small: SmallTable) ->
     assert (whole.least, whole.greatest, whole.values, whole.nulls) == (2, 9, 40, 4)
 
 
+def test_check_takes_any_bounds_of_nulls_alone(small: SmallTable) -> None:
+    """Hudi's are 0 where a column is one of numbers; of a file with values they are wrong."""
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    nothing = rows(range(6), 1, random.Random(0)).set_column(3, "n", pa.nulls(6, pa.int32()))
+    small.lake().write(nothing, "insert_overwrite_table")
+    table = opened(small)
+    view = table.files.view(table.timeline())
+    zero = ColumnRange(ValueType(ValueKind.INT), 0, 0, values=2, nulls=2)
+    changes: dict[MetadataPartition, list[MetadataRecord]] = {
+        FILES_PARTITION: [],
+        COLUMN_STATS_PARTITION: [
+            ColumnRow(file.name, "n", zero).stored(
+                key_of("n", file.partition, file.name), 3, has_types=True
+            )
+            for piece in view.all_latest_slices()
+            for file in piece.files
+        ],
+        PARTITION_STATS_PARTITION: [
+            ColumnRow(partition, "n", zero, is_tight=True).stored(
+                key_of_partition("n", partition), 6, has_types=True
+            )
+            for partition in view.partitions
+        ],
+    }
+    time = InstantTime("20250701000009000")
+    completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
+    MetadataWriter(table).commit(completed, changes, table.timeline())
+    assert [str(item) for item in check_table(opened(small)) if item.check == "statistics"] == []
+
+
 def test_keys_are_hashed_as_hudi_does() -> None:
     assert (column_id("i"), partition_id("p0")) == ("G7uSFvrozM8=", "Z+KNMU8CLlo=")
     # The test vectors of the xxHash library.

@@ -149,7 +149,8 @@ def _holds(stored: ColumnRange, measured: ColumnRange) -> bool:
     """Whether no row that a query looks for lies outside."""
     if measured.nulls and not stored.nulls:
         return False
-    if measured.least is None or measured.greatest is None:
+    if measured.least is None or measured.greatest is None or measured.nulls >= measured.values:
+        # Of nulls alone the bounds are any that a writer puts there.
         return True
     if stored.least is None or stored.greatest is None or stored.nulls >= stored.values:
         return False

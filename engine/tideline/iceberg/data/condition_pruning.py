@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.formats.filter import Operator
-from tideline.formats.row_filter import RowFilter
+from tideline.formats.row_filter import RowFilter, printed
 from tideline.iceberg.data.arrow_schema import arrow_type, as_arrow, as_internal
 from tideline.iceberg.manifest.manifest_entry import DataFile, ManifestFile
 from tideline.iceberg.metadata.field_type import Decimal, Fixed, Primitive, PrimitiveType
@@ -121,7 +121,7 @@ class ConditionPruning:
 def _is_ordered(type_: PrimitiveType, row_filter: RowFilter) -> bool:
     """Whether Arrow draws the right conclusions from ranges of a column. Where a condition names
     NaN, it takes NaN for a number that others are greater than, and for what is never null."""
-    return not has_nan(type_) or _NAN.search(str(row_filter.expression)) is None
+    return not has_nan(type_) or _NAN.search(printed(row_filter.expression)) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _required_values(row_filter: RowFilter, column: _Column) -> list[Any] | None
     others."""
     kind = arrow_type(column.type)
     try:
-        texts = _compared_texts(str(row_filter.expression), column.name)
+        texts = _compared_texts(printed(row_filter.expression), column.name)
         found = sorted({pa.scalar(text).cast(kind).as_py() for text in texts})
     except (pa.ArrowException, TypeError, ValueError):
         return None
