@@ -340,12 +340,34 @@ def test_queries_of_hudi_find_early_days_and_times(
             assert hudi_peer.aggregate(uri, statement, STATISTICS).result == [[count]], where
 
 
-def with_statistics(tmp_path: Path, version: int) -> LakeTable:
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_queries_of_hudi_find_floats_that_became_doubles(
+    is_ours: bool, tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    """Hudi reads the digits of a float as a double, and so it does with bounds."""
+    table = with_statistics(tmp_path, 9, "MERGE_ON_READ")
+    uri = table.hoodie_table.hadoop_uri
+    floats = {"id": ["a", "b"], "p": ["p0", "p0"], "f": pa.array([0.1, 1.1], pa.float32())}
+    table.write(pa.table(floats))
+    doubles = pa.table({"id": ["b"], "p": ["p0"], "f": [0.7]})
+    if is_ours:
+        table.write(doubles)
+    else:
+        hudi_peer.write(uri, doubles, operation="upsert", options={"hoodie.table.name": "t"})
+    assert PARTITION_STATS in table.hoodie_table.properties.reload().metadata_partitions
+    for where in ("f = 0.1d", "f <= 0.1d"):
+        found = hudi_peer.aggregate(uri, f"select count(*) from t where {where}", STATISTICS)
+        assert found.result == [[1]], where
+    assert LakeTable.open(table.uri).check() == ()
+
+
+def with_statistics(tmp_path: Path, version: int, kind: str = "COPY_ON_WRITE") -> LakeTable:
     """A table of ours that keeps statistics of columns."""
     return LakeTable.create(
         str(tmp_path / "t"),
         record_key="id",
         partition_by="p",
+        table_type=kind,
         table_version=version,
         properties=STATISTICS,
     )

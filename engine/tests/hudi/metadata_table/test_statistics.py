@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import struct
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -39,7 +40,13 @@ from tideline.hudi.table.table_config import (
     PARTITION_STATS,
     TableType,
 )
-from tideline.hudi.timeline.column_range import ColumnRange, ValueKind, ValueType, ordered
+from tideline.hudi.timeline.column_range import (
+    ColumnRange,
+    ValueKind,
+    ValueType,
+    ordered,
+    retyped,
+)
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
@@ -344,6 +351,30 @@ def test_what_completes_last_counts_whichever_began_first(small: SmallTable) -> 
         }
         MetadataWriter(table).commit(completed, changes, table.timeline())
     assert statistics_of_partitions(opened(small))["p0", "v"].range.greatest == 9
+
+
+@pytest.mark.parametrize("value", [0.1, -0.1, 0.0, -0.0, 3.4028234663852886e38, 1e-45, -7.25])
+def test_bounds_of_floats_hold_their_digits_as_doubles(value: float) -> None:
+    (stored,) = struct.unpack("<f", struct.pack("<f", value))
+    kind, wanted = ValueType(ValueKind.FLOAT), ValueType(ValueKind.DOUBLE)
+    found = retyped(ColumnRange(kind, stored, stored, 1, 0), wanted)
+    assert found is not None
+    least, greatest = found.least, found.greatest
+    assert isinstance(least, float)
+    assert isinstance(greatest, float)
+    assert least < stored < greatest
+    assert least < value < greatest
+    within = retyped(ColumnRange(kind, stored, stored, 1, 0), wanted, room_of_floats=-1)
+    assert within is not None
+    assert (within.least, within.greatest) == (greatest, least)
+
+
+@pytest.mark.parametrize("bound", [float("inf"), -float("inf"), float("nan")])
+def test_bounds_that_are_no_numbers_stay(bound: float) -> None:
+    found = ColumnRange(ValueType(ValueKind.FLOAT), bound, bound, 1, 0)
+    typed = retyped(found, ValueType(ValueKind.DOUBLE))
+    assert typed is not None
+    assert repr(typed.least) == repr(typed.greatest) == repr(bound)
 
 
 @pytest.mark.parametrize("version", [8, 9])

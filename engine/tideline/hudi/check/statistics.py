@@ -138,7 +138,11 @@ def _of_partition(
             message = f"the partition has no statistics of {name}: Hudi's queries may leave it out"
             yield Discrepancy(message, partition, newest.instant)
             continue
-        known = [retyped(found[name], row.range.type) for found in ranges if name in found]
+        known = [
+            retyped(found[name], row.range.type, room_of_floats=-1)
+            for found in ranges
+            if name in found
+        ]
         whole = united((item for item in known if item is not None), row.range.type)
         if not _holds(row.range, whole):
             message = f"the bounds of {name} of the partition do not hold those of its files"

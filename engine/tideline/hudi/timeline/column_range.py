@@ -8,10 +8,11 @@ the column's type: days of a date, units since the epoch of a time, the digits o
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from math import isnan
+from math import isfinite, isnan
 from typing import Any
 
 Bound = bool | int | float | str | bytes
@@ -118,14 +119,22 @@ _FROM: Mapping[ValueKind, tuple[ValueKind, ...]] = {
 }
 """The kinds that bounds of a kind are read as."""
 
+_FLOAT, _BITS = struct.Struct("<f"), struct.Struct("<i")
+_LEAST_BITS = -(2**31)
+
 ColumnRanges = Mapping[str, ColumnRange]
 """Ranges by the names of columns."""
 
 
-def retyped(found: ColumnRange, wanted: ValueType) -> ColumnRange | None:
+def retyped(
+    found: ColumnRange, wanted: ValueType, *, room_of_floats: int = 1
+) -> ColumnRange | None:
     """The range with its bounds in another type, None where they mean nothing there.
 
-    Columns widen; and older statistics say of a number neither what it counts nor its unit.
+    Columns widen; and older statistics say of a number neither what it counts nor its unit. Hudi
+    reads the digits of a float as a double: 0.1 is less than the float was. So bounds of floats are
+    `room_of_floats` further apart there, as many numbers of four bytes; of less than none they are
+    bounds that values reach.
     """
     if found.type == wanted:
         return found
@@ -143,6 +152,10 @@ def retyped(found: ColumnRange, wanted: ValueType) -> ColumnRange | None:
         return replace(found, type=wanted, least=least, greatest=greatest)
     if wanted.kind not in _FROM.get(found.type.kind, ()):
         return None
+    if found.type.kind is ValueKind.FLOAT:
+        below = _next_float(float(found.least), -room_of_floats)
+        above = _next_float(float(found.greatest), room_of_floats)
+        return replace(found, type=wanted, least=below, greatest=above)
     if wanted.kind in (ValueKind.FLOAT, ValueKind.DOUBLE):
         return replace(found, type=wanted, least=float(found.least), greatest=float(found.greatest))
     return replace(found, type=wanted)
@@ -184,6 +197,18 @@ def _rescaled(bound: Bound, scale: int, wanted: int) -> int | None:
         return bound * factor
     divisor: int = 10 ** (scale - wanted)
     return None if bound % divisor else bound // divisor
+
+
+def _next_float(value: float, step: int) -> float:
+    """The number of four bytes so many below or above another. Digits that stand for this one lie
+    between its neighbours."""
+    if not isfinite(value):
+        return value
+    (bits,) = _BITS.unpack(_FLOAT.pack(value))
+    place = bits if bits >= 0 else _LEAST_BITS - bits
+    moved = place + step
+    found: float = _FLOAT.unpack(_BITS.pack(moved if moved >= 0 else _LEAST_BITS - moved))[0]
+    return found
 
 
 def _printed(bound: Bound | None) -> Any:
