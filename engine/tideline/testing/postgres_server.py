@@ -131,10 +131,10 @@ def _command(program: str, *options: str) -> list[str]:
 
 
 class PostgresDatabase:
-    """A database of its own for one test."""
+    """A database of its own for one test, in UTF-8 or another encoding."""
 
-    def __init__(self, server: PostgresServer) -> None:
-        self.server = server
+    def __init__(self, server: PostgresServer, encoding: str = "UTF8") -> None:
+        self.server, self._encoding = server, encoding
         self.name = f"test_{secrets.token_hex(4)}"
 
     @property
@@ -148,7 +148,10 @@ class PostgresDatabase:
 
     def __enter__(self) -> Self:
         with self._connect("postgres") as connection:
-            connection.execute(f"create database {self.name}".encode())
+            connection.execute(
+                f"create database {self.name} template template0 encoding '{self._encoding}'"
+                " lc_collate 'C' lc_ctype 'C'".encode()
+            )
         return self
 
     def __exit__(
@@ -185,7 +188,8 @@ class PostgresDatabase:
         return rows
 
     def _connect(self, database: str) -> psycopg.Connection:
-        return psycopg.connect(self.server.uri(database), autocommit=True)
+        uri = self.server.uri(database)
+        return psycopg.connect(uri, autocommit=True, client_encoding="utf8")
 
 
 def fill_log(database: PostgresDatabase, *mb: int) -> None:

@@ -24,7 +24,8 @@ AvroType = str | list[Any] | dict[str, Any]
 # Java's Avro takes any letter where the specification says ASCII.
 COLUMN_NAMES = (
     "column names start with a letter or _ and hold only letters, digits and _: rename it, in an "
-    "ingest with a transform (tideline init writes one)"
+    "ingest with a transform (tideline init writes one) or in the source, or name the other "
+    "columns in source.schema"
 )
 _FIELD_NAME = re.compile(r"[^\W\d]\w*")
 

@@ -265,7 +265,7 @@ def test_tables_that_cannot_be_read_are_named(postgres: PostgresDatabase, tmp_pa
     assert found == {
         "plain": (("a", "b"), ""),
         "keyless": ((), "it has no primary key, or no replica identity"),
-        "nameless": (("id",), "it has no primary key, or no replica identity"),
+        "nameless": ((), "it has no primary key, or no replica identity"),
         "fleeting": (("id",), "it is unlogged: its changes are not in the log"),
         "divided": (("id",), ""),
     }

@@ -5,7 +5,7 @@
 2. An update of a row's key deletes the old row and writes the new one.
 3. A value that is stored apart (TOAST) and did not change is not in the log. It is that of the old
    row where the log has it whole, else of the change before, if that is here. The others are left
-   `unchanged`.
+   `unchanged`. Of a key that is stored apart the old row has it.
 4. A truncate that is to delete leaves nothing of before, neither here nor in the table.
 5. Where columns change within the range, rows from there on are another run.
 """
@@ -150,6 +150,8 @@ class Changes:
 
     def _add(self, change: Change) -> None:
         run, old, new = self.runs[-1], change.old, change.new
+        if new is not None and UNCHANGED in new:
+            new = self._with_key(new, old)
         key = None if new is None else self._key(new)
         key_before = key if old is None else self._key(old)
         assert key_before is not None, "a change without rows"
@@ -166,6 +168,22 @@ class Changes:
             self._last[key] = new
             run.written.append(new)
             run.written_order.append(self._next_order())
+
+    def _with_key(self, new: Row, old: Row | None) -> Row:
+        """The row with its key: one that is stored apart is in the old row where it is the same."""
+        places = [place for place in self._places if new[place] is UNCHANGED]
+        if not places:
+            return new
+        if old is None:
+            raise ConfigError(
+                "the log leaves out keys that are large and did not change: update the server, or "
+                "alter table ... replica identity full, and copy the table again",
+                path=self.uri,
+            )
+        found = list(new)
+        for place in places:
+            found[place] = old[place]
+        return found
 
     @property
     def _has_whole_rows(self) -> bool:

@@ -26,12 +26,14 @@ _TYPES = {
 def inferred_schema(columns: Iterable[ServerColumn], required: Iterable[str]) -> pa.Schema:
     """Text where Arrow has no such type, or none that has all values."""
     needed = set(required)
-    return pa.schema(
-        [
-            pa.field(item.name, inferred_type(item.type_sql), item.name not in needed)
-            for item in columns
-        ]
-    )
+    fields = []
+    for item in columns:
+        kind = inferred_type(item.type_sql)
+        if item.name in needed and pa.types.is_list(kind):
+            # No key of the lake is a list.
+            kind = pa.string()
+        fields.append(pa.field(item.name, kind, item.name not in needed))
+    return pa.schema(fields)
 
 
 def inferred_type(type_sql: str) -> pa.DataType:
@@ -41,6 +43,8 @@ def inferred_type(type_sql: str) -> pa.DataType:
     if type_sql.startswith("timestamp"):
         return pa.timestamp("us", tz="UTC" if type_sql.endswith("with time zone") else None)
     decimal = _DECIMAL.fullmatch(type_sql)
-    if decimal is not None and int(decimal[1]) <= _DIGITS_MAX:
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if decimal is not None:
+        # One of more places than digits has zeros behind the point.
+        digits, scale = max(int(decimal[1]), int(decimal[2])), int(decimal[2])
+        return pa.decimal128(digits, scale) if digits <= _DIGITS_MAX else pa.string()
     return _TYPES.get(type_sql, pa.string())

@@ -46,13 +46,20 @@ _REFUSALS = (
     *("does not exist", "is not permitted to log in", "invalid connection option"),
 )
 """Why a connection is refused has no code; servers that write other languages are tried again."""
+_NO_UTF8 = (
+    "a value has bytes that are no text: correct it in the source; if the log has it, move the "
+    "slot behind it (select pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) from "
+    "pg_replication_slots where slot_name = ...), and copy the table again (tideline resync)"
+)
 _REMEDIES: Mapping[str, str] = {
+    "22021": _NO_UTF8,
+    "22P05": _NO_UTF8,
     "42501": "the user needs REPLICATION, to own the table where the publication is to be made, "
     "and BYPASSRLS where it has row-level security",
     "55006": "another reader uses the slot: a slot is of one ingest",
     "57014": "a transaction has been open for long, and is waited for",
     "55P03": "transactions write to the table, and are waited for before it is published",
-    "53400": "raise max_replication_slots",
+    "53400": "raise the limit that it names (max_replication_slots, temp_file_limit)",
 }
 """What is to be done, by the code of an error."""
 IN_USE, TIMED_OUT, LOCKED = "55006", "57014", "55P03"

@@ -27,7 +27,8 @@ select c.oid, c.relfilenode, t.link, n.nspname, c.relname, c.relkind, c.relpersi
     cross join unnest(x.indkey[0:x.indnkeyatts - 1]) as k(number)
     join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
     where x.indrelid = c.oid and x.indisvalid
-      and case c.relreplident when 'd' then x.indisprimary else x.indisreplident end
+      and case c.relreplident when 'd' then x.indisprimary and x.indimmediate
+        else x.indisreplident end
   ), pg_current_wal_insert_lsn()::text
 from tree t join pg_class c on c.oid = t.number join pg_namespace n on n.oid = c.relnamespace
 where c.relkind <> 'p' order by c.oid limit {_LEAVES_MAX + 1}

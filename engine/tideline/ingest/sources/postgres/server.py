@@ -35,9 +35,15 @@ from tideline.ingest.sources.postgres.publication import (
     require_key,
 )
 from tideline.ingest.sources.postgres.ranges import Keys
+from tideline.ingest.sources.postgres.row_identity import (
+    after_key,
+    key_numbers,
+    up_to_key,
+    with_operators,
+)
 from tideline.ingest.sources.postgres.server_table import ServerColumn, ServerTable
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import literal, one, quoted, whole
+from tideline.ingest.sources.postgres.sql import one, quoted, whole
 
 _LOCK_WAITED = "1s"
 _LOCK_OF_SLOT = "hashtextextended('tideline ' || %s, 0)"
@@ -115,7 +121,7 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     """The table, None where there is none. Raises ConfigError where it cannot be read."""
     schema, name = source.schema_and_name
     found = connection.execute(
-        "select c.oid, c.relkind, c.relreplident, system_identifier::text,"
+        "select c.oid, c.relkind, c.relreplident, c.relpersistence = 'p', system_identifier::text,"
         " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
         " from pg_class c join pg_namespace n on n.oid = c.relnamespace, pg_control_system()"
         " where n.nspname = %s and c.relname = %s",
@@ -123,9 +129,15 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     ).fetchone()
     if found is None:
         return None
-    oid, kind, identity, system, timeline = found
+    oid, kind, identity, is_logged, system, timeline = found
     if kind not in ("r", b"r", "p", b"p"):
         raise ConfigError("only tables are read, no views or foreign tables", path=source.uri)
+    if not is_logged:
+        raise ConfigError(
+            f"the table is unlogged: its changes are not in the log; alter table {source.table} set"
+            " logged, and have it copied again with tideline resync if it was read before",
+            path=source.uri,
+        )
     has_partitions = kind in ("p", b"p")
     columns = connection.execute(
         "select attnum, attname, atttypid, format_type(atttypid, atttypmod), attgenerated::text"
@@ -133,29 +145,26 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
         " where attrelid = %s and attnum > 0 and not attisdropped order by attnum",
         (oid,),
     ).fetchall()
-    numbers = connection.execute(
-        "select indkey::text, indnkeyatts from pg_index where indrelid = %s and indisvalid"
-        " and (indisprimary or indisreplident) order by indisprimary desc limit 1",
-        (oid,),
-    ).fetchone()
-    if numbers is None or identity in ("n", b"n"):
+    numbers = key_numbers(connection, oid)
+    if not numbers:
         raise ConfigError(
-            "the table has no primary key, or no replica identity: its changes do not say which "
-            f"rows they are of; alter table {source.table} add primary key (...), or replica "
-            "identity using index ...",
+            "the table has no primary key, or no replica identity (a key that is deferrable is "
+            "none): its changes do not say which rows they are of; alter table "
+            f"{source.table} add primary key (...), or replica identity using index ...",
             path=source.uri,
         )
     by_number = {
         number: ServerColumn(column, type_oid, type_sql, number)
         for number, column, type_oid, type_sql, _ in columns
     }
-    key = tuple(by_number[int(number)] for number in numbers[0].split()[: numbers[1]])
+    key = with_operators(connection, (by_number[number] for number in numbers))
     entry = entry_in_publication(source, connection, oid, has_partitions=has_partitions)
     published = entry.number, entry.version, entry.is_narrowed, entry.placed
     origin = Origin(system, int(timeline, 16), oid, *published)
     is_full = identity in ("f", b"f")
-    given = tuple(by_number[number] for number, *_, how in columns if entry.has_column(number, how))
-    require_key(source, entry, [column.name for column in key if column not in given])
+    has = {number for number, *_, how in columns if entry.has_column(number, how)}
+    given = tuple(by_number[number] for number, *_ in columns if number in has)
+    require_key(source, entry, [column.name for column in key if column.number not in has])
     table = ServerTable(origin, (schema, name), given, key, is_full, rows=entry.rows)
     if not has_partitions:
         return table
@@ -238,7 +247,7 @@ def copy_rows(
             wait_for_commits(source, connection)
         conditions = [after_key(table.key, keys.after)] if keys.after else []
         if keys.until is not None:
-            conditions.append(after_key(table.key, keys.until, "<="))
+            conditions.append(up_to_key(table.key, keys.until))
         where = table.where(*conditions)
         selected = ", ".join(map(quoted, names))
         order = ", ".join(quoted(column.name) for column in table.key)
@@ -273,15 +282,17 @@ def current_values(
             return {}
         types = {column.name: column.type_sql for column in table.columns}
         aliases = [f"k{number}" for number in range(len(record_key))]
+        equal = {column.name: column.operators.equal for column in table.key}
         same = " and ".join(
-            f"t.{quoted(name)} = {alias}::{types[name]}"
+            f"t.{quoted(name)} {equal.get(name, '=')} {alias}::{types[name]}"
             for name, alias in zip(record_key, aliases, strict=True)
         )
         wanted = [name for name in names if name in types]
-        # Written by the function that writes them to the log.
+        # Written by the function that writes them to the log. A composite value that has a null is
+        # neither null nor not null.
         values = ", ".join(
-            f"case when t.{quoted(name)} is not null then format('%%s', t.{quoted(name)}) end"
-            for name in wanted
+            f"case when {name} is distinct from null then format('%%s', {name}) end"
+            for name in (f"t.{quoted(name)}" for name in wanted)
         )
         texts = ", ".join("%s::text[]" for _ in aliases)
         statement = (
@@ -342,15 +353,6 @@ def advance_through(
             raise
         return False
     return moved is not None
-
-
-def after_key(key: tuple[ServerColumn, ...], values: Key, sign: str = ">") -> str:
-    """A condition in SQL: rows behind, or up to, a key."""
-    names = ", ".join(quoted(column.name) for column in key)
-    constants = (
-        f"{literal(value)}::{column.type_sql}" for column, value in zip(key, values, strict=True)
-    )
-    return f"({names}) {sign} ({', '.join(constants)})"
 
 
 def flushed_of(source: OfSlot, connection: Connection) -> int:

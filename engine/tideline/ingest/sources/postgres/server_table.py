@@ -11,14 +11,24 @@ from tideline.ingest.sources.postgres.sql import quoted
 
 
 @dataclass(frozen=True, slots=True)
+class Operators:
+    """What compares values of a type, in SQL."""
+
+    up_to: str = "<="
+    equal: str = "="
+    behind: str = ">"
+
+
+@dataclass(frozen=True, slots=True)
 class ServerColumn:
     """A column as the server has it: the number of its type, the type in SQL, and its number in the
-    table, which it keeps under another name."""
+    table, which it keeps under another name. Those of a key have the operators of their type."""
 
     name: str
     type_oid: int
     type_sql: str
     number: int
+    operators: Operators = Operators()
 
 
 @dataclass(frozen=True, slots=True)

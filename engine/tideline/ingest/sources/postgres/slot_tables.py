@@ -10,6 +10,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.connection import OfSlot, connected
 from tideline.ingest.sources.postgres.position import Origin
 from tideline.ingest.sources.postgres.publication import NO_ENTRY, VIA_ROOT
+from tideline.ingest.sources.postgres.row_identity import IS_KEY
 from tideline.ingest.sources.postgres.server import find_slot
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.shared_slot import SlotLook, SlotTable
@@ -22,7 +23,7 @@ select n.nspname, c.relname, c.oid, system_identifier::text,
   coalesce({of_schema_first}r.oid, everything.oid, {of_schema}, 0),
   coalesce(p.xmin::text::bigint, 0),
   c.relkind = 'p' and not coalesce(p.pubviaroot, true),
-  c.relpersistence <> 'p', c.relreplident = 'n',
+  c.relpersistence <> 'p',
   has_table_privilege(c.oid, 'select'),
   array_to_json(array(
     select a.attname::text
@@ -33,9 +34,8 @@ select n.nspname, c.relname, c.oid, system_identifier::text,
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 left join lateral (
-  select indkey, indnkeyatts from pg_index
-  where indrelid = c.oid and indisvalid and (indisprimary or indisreplident)
-  order by indisprimary desc limit 1
+  select x.indkey, x.indnkeyatts from pg_index x where x.indrelid = c.oid and {is_key}
+  order by x.indisprimary desc limit 1
 ) i on true
 left join pg_publication p on p.pubname = %s
 left join pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid
@@ -65,6 +65,7 @@ def look_through_slot(connection: Connection, slot: OfSlot) -> SlotLook:
         of_schema_first=_ALL_ROWS if has_schemas else "",
         lacks_key=_LACKS_KEY if has_schemas else "false",
         schemas=_SCHEMAS if has_schemas else "",
+        is_key=IS_KEY,
         limit=_TABLES_MAX + 1,
     )
     found = connection.execute(tables_of.encode(), (slot.publication,)).fetchall()
@@ -84,7 +85,6 @@ def _table(
     version: int,
     is_divided: bool,
     is_unlogged: bool,
-    has_no_identity: bool,
     is_readable: bool,
     key: str,
     lacks_key: bool,
@@ -97,7 +97,7 @@ def _table(
         name,
         origin,
         columns,
-        _obstacle(is_divided, is_unlogged, has_no_identity or not columns, is_readable, lacks_key),
+        _obstacle(is_divided, is_unlogged, not columns, is_readable, lacks_key),
     )
 
 

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from tideline.errors import ConfigError
 
 BOOL_OID = 16
+_BOXES_OID = 1020
+"""Arrays of boxes have semicolons between elements, all others commas."""
 _FAULTS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 
 
@@ -92,7 +94,10 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _lists(values: pa.Array, kind: pa.DataType, type_oid: int) -> pa.Array:
-    lists = [None if text is None else list(_elements(text)) for text in values.to_pylist()]
+    between = ";" if type_oid == _BOXES_OID else ","
+    lists = [
+        None if text is None else list(_elements(text, between)) for text in values.to_pylist()
+    ]
     texts = [text for found in lists for text in found or ()]
     ends = [0]
     for found in lists:
@@ -104,7 +109,7 @@ def _lists(values: pa.Array, kind: pa.DataType, type_oid: int) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=mask)
 
 
-def _elements(text: str) -> Iterator[str | None]:
+def _elements(text: str, between: str) -> Iterator[str | None]:
     """Those of an array of one dimension: `{1,NULL,"a b"}`. Raises ValueError."""
     if not text.startswith("{") or not text.endswith("}"):
         raise ValueError("expected an array that begins at 1")
@@ -116,8 +121,8 @@ def _elements(text: str) -> Iterator[str | None]:
         elif text[at] == "{":
             raise ValueError("expected an array of one dimension")
         else:
-            comma = text.find(",", at)
-            stop = end if comma < 0 else comma
+            next_one = text.find(between, at)
+            stop = end if next_one < 0 else next_one
             word = text[at:stop]
             yield None if word == "NULL" else word
             at = stop
