@@ -48,6 +48,13 @@ _SECRET_SOUNDS = ("key", "secret", "token", "password", "credential", "auth", "s
 _NOT_SECRET = re.compile(r".*(FILE|PATH|DIR|URI|URL|ENDPOINT|ID|NAME|TYPE|SOCK|FIELD|FIELDS)$")
 _REST_OF_WORD = re.compile(r"[^\s\"'`<>\\,;()\[\]{}]*")
 _SCHEMES = ("bearer", "basic", "token")
+_HELD = re.compile(
+    r"://[^/?#\s]*:[^/?#\s]*@|https?://[^/?#\s]*@"
+    r"|[?&;](?:sig|signature|x-(?:amz|goog)-(?:signature|security-token)|accountkey"
+    r"|sharedaccesssignature|password)=",
+    re.IGNORECASE,
+)
+"""Users in addresses, signatures in the queries of presigned ones, connection strings."""
 
 
 class _Known:
@@ -141,6 +148,12 @@ def sounds_secret(name: str) -> bool:
     """Whether an option's name has a word of secrets anywhere: more than `is_secret_name`, for
     options that are refused."""
     return any(word in name.lower() for word in _SECRET_SOUNDS)
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a text that was meant to be an address, or part of one, holds a secret by its form:
+    one that is refused is not repeated then, since nobody has noted it."""
+    return _HELD.search(text) is not None
 
 
 def masked(text: str) -> str:

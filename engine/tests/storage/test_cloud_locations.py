@@ -105,6 +105,51 @@ def test_options_are_checked_whatever_the_location(options: dict[str, str], said
             StoreLocation.of(uri, options)
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://lake/a?X-Amz-Credential=id&X-Amz-Signature=of-the-user",
+        "s3://lake/a?AWSAccessKeyId=id&Signature=of-the-user",
+        "gs://lake/a?X-Goog-Algorithm=any&X-Goog-Signature=of-the-user",
+        f"{ACCOUNT}/a?sv=1&sig=of-the-user",
+        "az://of-the-user==@acct/a",
+        "az://A-key/of-the-user==@acct.dfs.core.windows.net/a",
+        "s3://id:of-the-user@lake/a",
+        "https://acct.blob.core.windows.net/lake/a?sv=1&sig=of-the-user",
+    ],
+)
+def test_a_secret_in_a_location_is_refused_and_not_repeated(uri: str) -> None:
+    """As presigned addresses have it, and what people paste."""
+    with pytest.raises(ConfigError) as caught:
+        StoreLocation.of(uri, {"azure_account": "acct"})
+    assert "of-the-user" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["endpoint", "gcs_endpoint", "azure_endpoint"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://of-the-user@host/acct",
+        "https://host/lake?sv=1&sig=of-the-user",
+        "https://host/lake?X-Amz-Signature=of-the-user",
+        "DefaultEndpointsProtocol=https;AccountName=own;AccountKey=of-the-user",
+    ],
+)
+def test_a_secret_in_an_endpoint_is_refused_and_not_repeated(name: str, url: str) -> None:
+    with pytest.raises(ConfigError, match="must not carry credentials") as caught:
+        StoreLocation.of("s3://lake/a", {name: url})
+    assert "of-the-user" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["s3://lake/password=1/a", "gs://lake/q=a?b=1", "s3://lake/url=https%3A%2F%2Fx%3Fsig%3D1",
+     f"{ACCOUNT}/sig=1"],
+)  # fmt: skip
+def test_what_only_looks_like_one_is_a_path(uri: str) -> None:
+    assert StoreLocation.of(uri).uri == uri
+
+
 def test_a_location_keeps_the_options_of_its_own_store() -> None:
     given = {
         "endpoint": "https://s3.example",

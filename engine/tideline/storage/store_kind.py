@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.secret_values import holds_secret
 from tideline.storage.object_store import ObjectStore, checked_prefix
 
 Options = Mapping[str, str]
@@ -54,7 +55,7 @@ class StoreKind:
 def bucket_uri(scheme: str, rest: str) -> str:
     """The one form of `scheme://name/path`. Raises ConfigError."""
     bucket, _, prefix = rest.removeprefix("//").partition("/")
-    if "@" in bucket:
+    if "@" in bucket or holds_secret(prefix):
         raise ConfigError(f"credentials do not belong in a {scheme}:// URI: use the environment")
     if not rest.startswith("//") or not bucket or _NO_NAME.search(bucket):
         raise ConfigError(f"write {scheme}://name/path", value=f"{scheme}:{rest}")

@@ -88,9 +88,9 @@ class AzuriteServer(ProcessServer):
         """The credentials, as clients look for them."""
         return {"AZURE_STORAGE_ACCOUNT_KEY": self.account_key}
 
-    def signature(self) -> str:
+    def signature(self, *, lasts_s: float = 3600.0) -> str:
         """A shared access signature of the account, for everything in its containers."""
-        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + lasts_s))
         given = {"sp": "rwdlac", "ss": "b", "srt": "sco", "st": "", "se": ends, "sip": "",
                  "spr": "https,http", "sv": _API_VERSION, "ses": ""}  # fmt: skip
         signed = "".join(f"{value}\n" for value in (ACCOUNT, *given.values()))

@@ -5,19 +5,29 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tideline.clock import SystemClock
+from tideline.ingest.location import Location
 from tideline.storage.probe.report import ProbeOutcome, ProbeResult, StorePromise, StoreReport
 from tideline.testing.minio_server import MinioServer
 from tideline_operator.api_objects import LAKE_STORES, LAKE_TABLES, SECRETS, Manifest
+from tideline_operator.controller.object_cache import ObjectCache
+from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.decide.observed import Problem
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
+from tideline_operator.resources.lake_store import LakeStoreSpec
+from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import ConditionStatus
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.table_states import resolved
 
 NOW_MS = 1_800_000_000_000
 PASSED = ProbeResult(StorePromise.CREATE_ONCE, ProbeOutcome.PASSED)
@@ -188,6 +198,69 @@ def test_a_store_whose_secret_is_gone_is_not_ready(
     case.start()
     case.until(lambda: case.turns() > 0, "a turn was taken")
     assert store_ready(case).get("reason") == "SecretMissing"
+
+
+@pytest.mark.api_server
+@pytest.mark.minio
+def test_another_store_of_the_same_name_is_checked_itself(
+    case: ControllerCase, minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its generation is that of the former one."""
+    monkeypatch.setattr("tideline_operator.controller.store_watch.LOOK_S", 0.5)
+    bucket = minio_server.create_bucket(f"again-{case.namespace}")
+    put_store(case, minio_server)
+    case.declare(location=f"s3://{bucket}/people", storeRef="minio", ingest=None)
+    case.start()
+
+    def checks() -> list[Manifest]:
+        found = case.api.get(LAKE_STORES, "minio", case.namespace) or {}
+        buckets = (found.get("status") or {}).get("buckets") or {}
+        return [{**found["metadata"], **kept} for kept in buckets.values() if kept.get("checkedAt")]
+
+    case.until(lambda: bool(checks()), "it is checked", 10.0)
+    (first,) = checks()
+    case.api.delete(LAKE_STORES, "minio", case.namespace)
+    case.until(lambda: case.condition("Ready").get("reason") == "StoreMissing", "it is gone", 10.0)
+    case.api.delete(SECRETS, "keys", case.namespace)
+    put_store(case, minio_server)
+    case.until(lambda: bool(checks()), "the other one has a status", 10.0)
+    (second,) = checks()
+    assert second["uid"] != first["uid"]
+    assert second["checkedGeneration"] == first["checkedGeneration"] == 1
+    assert second["checkedAt"] > first["checkedAt"]
+
+
+def test_a_store_is_checked_by_tables_that_were_resolved_with_it() -> None:
+    """One that was edited has another endpoint, which the table does not know yet."""
+    checked: list[LakeStoreSpec] = []
+
+    class Looks:
+        def probe(self, *_: object) -> None:
+            pass
+
+        def check_store(self, _: object, table: ResolvedTable, __: object) -> StoreReport:
+            checked.extend(table.stores.values())
+            return GOOD
+
+    before, after = LakeStoreSpec(endpoint="https://before.test"), "https://after.test"
+    item: Manifest = {"metadata": {"name": "lake", "namespace": "default", "uid": "1",
+                                   "generation": 2}, "spec": {"endpoint": after}}  # fmt: skip
+    stores = ObjectCache()
+    stores.put(item)
+    location = Location("s3://lake/people")
+    table = resolved(ingest=[], storeRef="lake")
+    api: Any = SimpleNamespace(check_may_write=lambda: None)
+    looks: Any = Looks()
+    nothing: Any = None
+    watch = StoreWatch(
+        api, stores, looks, lambda _: nothing, nothing, nothing, SystemClock(), nothing
+    )
+    for spec in (before, LakeStoreSpec(endpoint=after)):
+        watch.note(("default", "people"), replace(table, location=location, stores={"lake": spec}))
+        (bucket, use), *_ = watch._used().items()
+        found = watch._look_at(bucket, use, is_probe=False)
+        assert (found.checked_generation == 2) is (spec is not before)
+    assert checked == [LakeStoreSpec(endpoint=after)]
 
 
 @pytest.mark.api_server

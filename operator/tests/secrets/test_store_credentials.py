@@ -18,6 +18,7 @@ from tideline_operator.controller.store_secrets import SecretProblemError, store
 KEY = base64.b64encode(b"the key of an account").decode()
 GOOGLE = json.dumps({"type": "service_account", "private_key": "the-private-key"})
 USER = json.dumps({"type": "authorized_user", "refresh_token": "the-refresh-token"})
+CONNECTION = f"DefaultEndpointsProtocol=https;AccountName=own;AccountKey={KEY}"
 CLIENT = {"AZURE_TENANT_ID": "own", "AZURE_CLIENT_ID": "id", "AZURE_CLIENT_SECRET": "of-a-client"}
 
 
@@ -42,8 +43,8 @@ def test_each_kind_of_store_takes_its_keys() -> None:
     ]  # fmt: skip
     for scheme, content, expected in rows:
         assert store_credentials(secret(content), scheme) == expected
-    shown = f"the-private-key {KEY} of-a-client"
-    assert masked(shown) == "*** *** ***"
+    shown = f"the-private-key {KEY} of-a-client sv=1&sig=own"
+    assert masked(shown) == "*** *** *** ***"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,24 @@ def test_each_kind_of_store_takes_its_keys() -> None:
         ("abfss", {"AWS_ACCESS_KEY_ID": "a"}, "it has neither AZURE_STORAGE_ACCOUNT_KEY"),
         ("abfss", {"AZURE_STORAGE_ACCOUNT_KEY": "not-base-64!"}, "is not the key of an account"),
         ("abfss", {"AZURE_STORAGE_ACCOUNT_KEY": "AA"}, "is not the key of an account"),
+        (
+            "abfss",
+            {"AZURE_STORAGE_ACCOUNT_KEY": CONNECTION},
+            "give it alone, no connection string",
+        ),
+        ("abfss", {"AZURE_STORAGE_SAS_TOKEN": CONNECTION}, "is not a shared access signature"),
+        ("abfss", {"AZURE_STORAGE_SAS_TOKEN": "the-signature"}, "give what is behind the . of its"),
+        (
+            "s3",
+            {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "a-key\nof-two-lines"},
+            "AWS_SECRET_ACCESS_KEY has a line break or another character",
+        ),
+        (
+            "s3",
+            {"AWS_ACCESS_KEY_ID": "a-line\x00b", "AWS_SECRET_ACCESS_KEY": "a-key"},
+            "AWS_ACCESS_KEY_ID has a line break or another character",
+        ),
+        ("abfss", {"AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=of-a\nline"}, "has a line break"),
         ("abfss", {**CLIENT, "AZURE_TENANT_ID": ""}, "under the key AZURE_TENANT_ID"),
         ("abfss", {**CLIENT, "AZURE_CLIENT_SECRET": " \n"}, "under the key AZURE_CLIENT_SECRET"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from urllib.parse import parse_qs
 
 from tideline.errors import ConfigError, TidelineError
 from tideline.secret_values import note_secrets
@@ -63,10 +64,13 @@ def _of_azure(secret: Manifest) -> AzureKeys:
         try:
             base64.b64decode(key, validate=True)
         except binascii.Error:
-            raise _incomplete(secret, f"{ACCOUNT_KEY} is not the key of an account") from None
+            words = (
+                f"{ACCOUNT_KEY} is not the key of an account: give it alone, no connection string"
+            )
+            raise _incomplete(secret, words) from None
         return AzureKeys(account_key=key)
     if _has(secret, SIGNATURE):
-        return AzureKeys(signature=_text(secret, SIGNATURE))
+        return AzureKeys(signature=_signature(secret))
     if not any(_has(secret, name) for name in CLIENT):
         named = f"{ACCOUNT_KEY}, {SIGNATURE}, nor {', '.join(CLIENT)}"
         raise _incomplete(secret, f"it has neither {named}")
@@ -78,12 +82,28 @@ def _of_azure(secret: Manifest) -> AzureKeys:
     )
 
 
+def _signature(secret: Manifest) -> str:
+    signature = _text(secret, SIGNATURE)
+    signed = parse_qs(signature.removeprefix("?")).get("sig", ())
+    note_secrets([signature, *signed])
+    if not signed:
+        words = (
+            f"{SIGNATURE} is not a shared access signature: give what is behind the ? of its URL"
+        )
+        raise _incomplete(secret, words)
+    return signature
+
+
 def _has(secret: Manifest, name: str) -> bool:
     return bool((secret.get("data") or {}).get(name))
 
 
 def _text(secret: Manifest, name: str) -> str:
-    return secret_value(secret, name, _FIELD).decode()
+    text = secret_value(secret, name, _FIELD).decode()
+    if name != GOOGLE_KEY and not text.isprintable():
+        note_secrets([text])
+        raise _incomplete(secret, f"{name} has a line break or another character that no key has")
+    return text
 
 
 def _incomplete(secret: Manifest, why: str) -> SecretProblemError:

@@ -6,9 +6,10 @@
 3. When that changes, the tables of the bucket are woken: they report it in their conditions, and
    continue as soon as it is fixed.
 4. A bucket that holds tables is checked once for each generation of its LakeStore
-   (`tideline.storage.probe`), with a few small objects that are deleted afterwards. An operator
-   that dies in between leaves them; the next one checks at the same place, once it knows all
-   tables, and removes them first.
+   (`tideline.storage.probe`), with a few small objects that are deleted afterwards, by a table that
+   was resolved with that generation. An operator that dies in between leaves them; the next one
+   checks at the same place, once it knows all tables, and removes them first. A LakeStore that is
+   deleted and created again is another one: nothing that was found before is about it.
 5. Both are kept in the LakeStore's status, written only when it changed. What an earlier process
    found stays until the tables that name the LakeStore have been resolved in this one: in a
    namespace that is not open none is.
@@ -28,7 +29,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
+from tideline.errors import ConfigError, TidelineError
 from tideline.ingest.location import Location
 from tideline.storage.kinds import is_remote
 from tideline.storage.store_kind import bucket_and_prefix
@@ -47,7 +48,8 @@ from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.reader import Reader
 from tideline_operator.report.store_status import bucket_checked, bucket_looked_at, store_status
-from tideline_operator.resources.parsing import parse_stored
+from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.parsing import parse_object, parse_stored
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import ConditionStatus
 from tideline_operator.resources.store_status import BucketStatus, LakeStoreStatus
@@ -99,6 +101,7 @@ class StoreWatch:
         self._expected: dict[Key, frozenset[Key]] = {}
         self._unresolved: dict[Key, frozenset[Key]] = {}
         self._found: dict[_Bucket, BucketStatus] = {}
+        self._about: dict[Key, str] = {}
         self._looks: dict[_Bucket, Future[BucketStatus]] = {}
         self._due_s: dict[_Bucket, float] = {}
         self._report_s = 0.0
@@ -147,6 +150,7 @@ class StoreWatch:
     def look(self) -> None:
         """Begin the looks that are due, and write what those that ended have changed."""
         uses = self._used()
+        self._forget_replaced({store for store, _ in uses})
         self._begin(uses)
         wait(self._looks.values(), timeout=_QUICK_S)
         ended = {bucket: look for bucket, look in self._looks.items() if look.done()}
@@ -160,6 +164,16 @@ class StoreWatch:
             self._report_s = now_s + LOOK_S
             for item in self._stores.all():
                 self._report(item, uses)
+
+    def _forget_replaced(self, stores: set[Key]) -> None:
+        """Forget what was found, and is being looked for, of LakeStores whose names other ones have
+        now."""
+        seen = {key: _uid(item) for key in stores if (item := self._stores.get(key)) is not None}
+        gone = {key for key, uid in seen.items() if self._about.get(key, uid) != uid}
+        self._about = {key: uid for key, uid in {**self._about, **seen}.items() if key in stores}
+        for known in (self._found, self._looks, self._due_s):
+            for bucket in [bucket for bucket in known if bucket[0] in gone]:
+                del known[bucket]
 
     def _begin(self, uses: dict[_Bucket, _Use]) -> None:
         now_s = self._clock.monotonic_s()
@@ -208,8 +222,8 @@ class StoreWatch:
             with probing() if is_probe else contextlib.nullcontext():
                 self._reader.probe(access, use.table, use.place)
             generation = _generation(item)
-            is_checked = before.checked_generation == generation
-            if not (use.is_landing or is_checked or self._is_expecting(key)):
+            is_checked = before.checked_generation == generation or use.is_landing
+            if not (is_checked or self._is_expecting(key)) and _is_of(item, use.table):
                 self._api.check_may_write()
                 report = self._reader.check_store(access, use.table, use.place)
                 return bucket_checked(report, generation, self._clock.now_ms())
@@ -295,6 +309,19 @@ def _uses_of(namespace: str, table: ResolvedTable) -> dict[_Bucket, _Use]:
         bucket = (namespace, spec.store_ref), _bucket(table.location)
         uses[bucket] = _Use(table, table.location, is_landing=False)
     return uses
+
+
+def _is_of(item: Manifest | None, table: ResolvedTable) -> bool:
+    """Whether a table was resolved with a LakeStore as it is now."""
+    try:
+        spec = None if item is None else parse_object(LakeStore, item).spec
+    except ConfigError:
+        return False
+    return spec is not None and spec in table.stores.values()
+
+
+def _uid(item: Manifest) -> str:
+    return str(item["metadata"].get("uid"))
 
 
 def _bucket(place: Location) -> str:

@@ -20,7 +20,10 @@ from tideline.settings.registry import find_setting
 from tideline.settings.setting import Kind
 from tideline_operator.resources.shape import Shape
 
-CREDENTIAL_NAMES = "secret|password|passwd|token|access[._-]?key|credential"
+CREDENTIAL_NAMES = (
+    "secret|password|passwd|passphrase|token|(access|account|private|encryption|sas)[._-]?key"
+    "|[.]sas[.]|credential"
+)
 """What the name of an option that holds a credential contains, in any case."""
 
 _RULE = "rule"

@@ -38,12 +38,12 @@ _IS_S3S = "is of stores on S3 alone: leave it out beside gcs and azure"
 _OF_AN_ACCOUNT = "is required beside credentials, which are used at this account alone"
 _ONE_KIND = "choose one of gcs and azure"
 _ENDPOINT: Mapping[str, Any] = {
-    "pattern": r"https?://[^\s/?#]+/?",
+    "pattern": r"https?://[^\s/?#@$]+/?",
     "pattern_meaning": "http:// or https:// and a host, with a port if needed, and no path",
     "length_max": 512,
 }
 _ENDPOINT_WITH_PATH: Mapping[str, Any] = {
-    "pattern": r"https?://[^\s/?#$]+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?",
+    "pattern": r"https?://[^\s/?#@$]+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?",
     "pattern_meaning": "http:// or https:// and a host, with a port and a path if needed",
     "length_max": 512,
 }
@@ -124,7 +124,7 @@ class StoreAzure:
         "URL of another server than Azure's own. It ends in the account where the server has it in "
         "the path, as Azurite has.",
         default=None,
-        pattern=r"https?://[^\s/?#]+(/[a-z0-9]{3,24})?/?",
+        pattern=r"https?://[^\s/?#@$]+(/[a-z0-9]{3,24})?/?",
         pattern_meaning="http:// or https:// and a host, with a port if needed, and no path but an "
         "account",
         length_max=512,

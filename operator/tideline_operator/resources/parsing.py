@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from tideline.errors import ConfigError
+from tideline.secret_values import holds_secret
 from tideline.wording import nearest
 from tideline_operator.resources.documents import Document, FieldPath
 from tideline_operator.resources.field import (
@@ -309,7 +310,8 @@ class _Parser:
             return "a mapping"
         if isinstance(value, list):
             return "a list"
-        if any(isinstance(part, str) and _SECRET.search(part) for part in path):
+        is_named_so = any(isinstance(part, str) and _SECRET.search(part) for part in path)
+        if is_named_so or (isinstance(value, str) and holds_secret(value)):
             return "the value"
         mark = self._document.marks.get(path)
         if isinstance(value, str) or mark is None:

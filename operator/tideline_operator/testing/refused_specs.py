@@ -55,6 +55,13 @@ def without_from_iceberg(part: str) -> str:
     return ICEBERG_MINIMAL.replace(part, "")
 
 
+_KEYS_AMONG_SETTINGS = (
+    (with_spec("properties: {hoodie.aws.secret.key: x}"), "spec.properties", "aws.secret.key"),
+    (without("landing}", "landing, options: {fs.s3a.Access.Key: x}}"),
+     "spec.ingest[0].source.options", "fs.s3a.Access.Key"),
+    (with_spec("engine: {sparkConf: {spark.hadoop.fs.azure.account.key.own.net: x}}"),
+     "spec.engine.sparkConf", "account.key.own.net"),
+)  # fmt: skip
 REFUSALS = (
     RefusedSpec(
         with_spec("timezone: Middle/Earth"),
@@ -342,17 +349,9 @@ REFUSALS = (
         "spec.ordering",
         "is required for hoodie.record.merge.mode: EVENT_TIME_ORDERING",
     ),
-    RefusedSpec(
-        with_spec("properties: {hoodie.aws.secret.key: x}"),
-        "spec.properties.hoodie.aws.secret.key: credentials belong in",
-        "spec.properties",
-        "credentials belong in a Secret",
-    ),
-    RefusedSpec(
-        without("landing}", "landing, options: {fs.s3a.Access.Key: x}}"),
-        "source.options.fs.s3a.Access.Key: credentials belong in",
-        "spec.ingest[0].source.options",
-        "credentials belong in a Secret",
+    *(
+        RefusedSpec(text, f"{name}: credentials belong in", field, "credentials belong in a Secret")
+        for text, field, name in _KEYS_AMONG_SETTINGS
     ),
     RefusedSpec(
         with_spec("keyGenerator: {type: TIMESTAMP}"),

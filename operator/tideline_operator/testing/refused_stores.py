@@ -33,5 +33,11 @@ MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"sse": "AES256", "sseBucketKey": False}, "sseBucketKey"),
     ({"sse": "aws:kms", "sseKmsKeyId": "${env.HOME}"}, "sseKmsKeyId"),
     ({"endpoint": "https://${env.HOME}.example"}, "endpoint"),
+    ({"gcs": {"endpoint": "https://${env.HOME}.example"}}, "gcs.endpoint"),
+    ({"endpoint": "https://key:of-the-user@minio.example"}, "endpoint"),
+    ({"gcs": {"endpoint": "https://of-the-user@gcs.example"}}, "gcs.endpoint"),
+    ({"azure": {"endpoint": "https://of-the-user@azure.example/acct"}}, "azure.endpoint"),
+    ({"azure": {"endpoint": "https://azure.example/acct?sv=1&sig=of-the-user"}}, "azure.endpoint"),
+    ({"azure": {"endpoint": "AccountName=own;AccountKey=of-the-user"}}, "azure.endpoint"),
 )
 """Specs that are refused, with the field that is named."""

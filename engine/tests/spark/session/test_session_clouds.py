@@ -67,6 +67,31 @@ table = LakeTable.open(uri, storage_options=options)
 print(sorted(row["id"] for row in table.snapshot(spark).collect()))
 """
 
+SHOW = """
+import json, pathlib, sys, urllib.request
+from tideline import LakeTable
+from tideline.spark.session.spark_session import spark_session
+from tideline.storage.location import StoreLocation
+
+uri, options = sys.argv[1], json.loads(sys.argv[2])
+location, logs = StoreLocation.of(uri, options), pathlib.Path("logs").absolute()
+logs.mkdir()
+spark = spark_session("clouds", master="local[1]", locations=[location], extra_conf={
+    "spark.driver.memory": "1g", "spark.ui.enabled": "true", "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false", "spark.eventLog.dir": logs.as_uri()})
+rows = LakeTable.open(uri, storage_options=options).snapshot(spark)
+print(rows.count())
+rows.explain("extended")
+page = spark.sparkContext.uiWebUrl + "/api/v1/applications/" + spark.sparkContext.applicationId
+shown = [urllib.request.urlopen(page + "/environment").read().decode(),
+         spark.sparkContext.getConf().toDebugString(),
+         *(str(spark.sql(text).collect()) for text in ("SET", "SET -v"))]
+spark.stop()
+shown += [file.read_text() for file in logs.rglob("*") if file.is_file()]
+print("-", *shown)
+print(sum("${env.AZURE_STORAGE_ACCOUNT_KEY}" in text for text in shown))
+"""
+
 
 def jars(connector: Connector) -> None:
     """Install them, once for all runs."""
@@ -126,6 +151,20 @@ def test_a_shared_access_signature_reads(
     }
     lines = ran(READ, azure_location.uri, options, environment, tmp_path)
     assert lines == ["['0', '1', '2', '3']"]
+
+
+@pytest.mark.azurite
+def test_what_spark_shows_of_its_settings_has_no_key(
+    azure_location: StoreLocation, azurite_server: AzuriteServer, tmp_path: Path
+) -> None:
+    """Neither its page about the environment, its settings by SQL, plans nor event logs."""
+    jars(ABFS)
+    options, environment = dict(azure_location.options), azurite_server.environment()
+    table = LakeTable.create(azure_location.uri, record_key="id", storage_options=options)
+    table.write([{"id": "1"}])
+    lines = ran(SHOW, azure_location.uri, options, environment, tmp_path)
+    assert lines[0] == "1"
+    assert int(lines[-1]) >= 2
 
 
 def test_tables_on_google(tmp_path: Path) -> None:

@@ -54,7 +54,11 @@ KUBERNETES_CONF = {
 }
 """The names of that prefix that are taken, and what each changes."""
 NOT_OF_PODS = "pods are described by spec.podTemplate and spec.resources"
-_SECRET = re.compile(r"secret|password|passphrase|token|access[._-]?key|credential", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|password|passphrase|token|(access|account|private|encryption|sas)[._-]?key|[.]sas[.]"
+    r"|credential",
+    re.IGNORECASE,
+)
 
 
 def refused_conf(name: str) -> str | None:

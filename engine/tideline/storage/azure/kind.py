@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.secret_values import holds_secret
 from tideline.storage.object_store import ObjectStore, checked_prefix
 from tideline.storage.remote.client import checked_endpoint, checked_switch
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix
@@ -25,17 +26,17 @@ _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"\$?[a-z0-9][a-z0-9-]{1,62}")
 _CLOUDS = ("core.windows.net", "core.usgovcloudapi.net", "core.chinacloudapi.cn")
 _HOST = re.compile(rf"([a-z0-9]{{3,24}})\.(?:dfs|blob)\.({'|'.join(map(re.escape, _CLOUDS))})")
-_SIGNATURE = re.compile(r"[?&]sig=")
 _VARIABLES = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
 
 
 def _spelled(text: str, rest: str, options: Options) -> str:
     authority, _, path = rest.removeprefix("//").partition("/")
     container, separator, host = authority.partition("@")
-    if ":" in container or _SIGNATURE.search(path):
+    is_name = _CONTAINER.fullmatch(container) is not None
+    if ":" in container or holds_secret(path) or ("@" in rest and not is_name):
         # Not repeated: it may be a key, or a shared access signature.
         raise ConfigError("credentials do not belong in a location of Azure: use the environment")
-    if not rest.startswith("//") or not _CONTAINER.fullmatch(container):
+    if not rest.startswith("//") or not is_name:
         raise ConfigError("write abfss://container@account.dfs.core.windows.net/path", value=text)
     if separator:
         found = _HOST.fullmatch(host.lower())

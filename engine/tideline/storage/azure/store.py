@@ -86,7 +86,10 @@ class AzureStore(RemoteStore):
         bucket="container",
         create="create it first (az storage container create)",
         wrong_request={"InvalidResourceName": "the container's name is not valid"},
-        refused_keys={"AuthenticationFailed": "the key is not that of the account"},
+        refused_keys={
+            "AuthenticationFailed": "the key is not that of the account, the signature has ended, "
+            "or this machine's clock is off",
+        },
     )
     token_name = "tidelinetoken"  # Names of metadata are identifiers.
     copies = False  # It copies after it has answered.

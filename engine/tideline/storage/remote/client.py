@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError
+from tideline.secret_values import holds_secret
 
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?(/[\w.~/-]*)?")
 """A host and a path. Hadoop would put variables of the environment in the place of `${env.…}`."""
@@ -123,7 +124,7 @@ def checked_endpoint(value: str, given: Mapping[str, str]) -> str:
     """The URL of an endpoint among options. Raises ConfigError for what is none, for one with
     credentials, and for http without `allow_http`."""
     parts = urlsplit(value)
-    if "@" in parts.netloc:
+    if "@" in parts.netloc or holds_secret(value):
         raise ConfigError("the endpoint must not carry credentials: use the environment")
     is_plain = _PLACE.fullmatch(parts.netloc + parts.path) is not None
     if parts.scheme not in ("http", "https") or parts.query or parts.fragment or not is_plain:

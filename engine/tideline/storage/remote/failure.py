@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from obstore.exceptions import BaseError
+
 from tideline.errors import (
     ConfigError,
     ObjectNotFoundError,
@@ -52,6 +54,13 @@ _UNTAKEN = ("connection refused", "host name not found", CLIENT_CERTIFICATE)
 """The server has not read the request."""
 _CREDENTIALS = re.compile(r"External \w+ credential provider: (\w+)(?:: (.*))?")
 _TOKEN_REQUEST = "performing token request"
+_NO_HEADER = "InvalidHeaderValue"
+_UNSENDABLE = (
+    "those given have a character that no request carries, such as a line break: check where they "
+    "come from"
+)
+_PANIC = "PanicException"
+"""What the client raises where it does not expect an error. No Exception, and of no module."""
 _NOT_IMPLEMENTED = 501
 _NOT_SATISFIABLE = 416
 _DENIED = (401, 403)
@@ -59,6 +68,11 @@ _KEPT = (
     "access denied: check the permission to delete, and whether object lock, a retention rule or "
     "a policy of the bucket keeps the object"
 )
+
+
+def is_failed_request(error: BaseException) -> bool:
+    """Whether the client raised it for a request that failed."""
+    return isinstance(error, BaseError | OSError) or type(error).__name__ == _PANIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,8 @@ class RequestFailure:
     @classmethod
     def of(cls, error: BaseException, words: StoreWords) -> RequestFailure:
         text = str(error)
+        if _NO_HEADER in text:
+            return cls(None, None, "not sent", words, _UNSENDABLE)
         if unsigned := _CREDENTIALS.search(text):
             kind, why = unsigned[1], unsigned[2]
             known = why if why and kind == IdentityError.__name__ else kind

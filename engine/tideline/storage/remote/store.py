@@ -41,7 +41,7 @@ from tideline.storage.object_store import (
 )
 from tideline.storage.remote.client import Endpoint, RequestLimits, refuse_after_fork
 from tideline.storage.remote.connection import OpenClient, StoreConnection
-from tideline.storage.remote.failure import RequestFailure, StoreWords
+from tideline.storage.remote.failure import RequestFailure, StoreWords, is_failed_request
 from tideline.storage.remote.streams import RangeReader, Upload
 from tideline.storage.request_count import count_requests
 
@@ -50,7 +50,6 @@ T = TypeVar("T")
 _PAGE_OBJECTS = 1000
 _LARGE_BODY_BYTES = 1024 * 1024
 _READ_BUFFER_BYTES = 1024 * 1024
-_FAILURES = (BaseError, OSError)
 _CREATE_ATTEMPTS = 2
 _DELETES_AT_ONCE = 8
 
@@ -281,7 +280,7 @@ class RemoteStore(ABC):
             self._note(None)
             settled = self._settle(path, body, token) if token is not None else None
             return settled or AlreadyExists()
-        except _FAILURES as error:
+        except BaseException as error:
             failure = self._failure(error)
             self._note(failure.no_answer)
             raised = self._error(failure, "create", path)
@@ -407,7 +406,7 @@ class RemoteStore(ABC):
         self._ask(action, path, writes=writes)
         try:
             yield
-        except _FAILURES as error:
+        except BaseException as error:
             failure = self._failure(error)
             self._note(failure.no_answer)
             if failure.is_missing and failure.code is not None:
@@ -417,6 +416,8 @@ class RemoteStore(ABC):
         self._bucket_seen = True
 
     def _failure(self, error: BaseException) -> RequestFailure:
+        if not is_failed_request(error):
+            raise error
         failure = self._failed(error)
         if self._connection is None or not failure.may_be_unconnected:
             return failure
