@@ -18,6 +18,7 @@ from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.kafka import broker as broker_module
 from tideline.ingest.sources.kafka.broker import read_records
+from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import Isolation, Mechanism, Protocol, RecordField
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline.ingest.sources.kafka.reader import KafkaSource
@@ -204,6 +205,22 @@ def test_what_a_record_is_beside_its_value_can_be_columns(
     assert (name, number, offset, key) == (topic, 0, 0, "1")
     assert int(moment.timestamp() * 1000) == 1_700_000_000_123
     assert dict(headers) == {"trace": "abc", "none": None}
+
+
+@pytest.mark.parametrize("time_ms", [-1, 1 << 62])
+def test_a_record_without_a_time_that_a_column_has_has_none(
+    time_ms: int, kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(
+        topic,
+        message_timestamp_after_max_ms=str((1 << 63) - 1),
+        message_timestamp_type="CreateTime",
+    )
+    kafka_broker.produce(topic, values([(1, 1, "a")]), timestamp_ms=time_ms)
+    found = feed(tmp_path, kafka_broker, topic, record_fields=(RecordField.TIMESTAMP,))
+    assert broker_module.look_at(found.source, Credentials(), None, asks_age=True).oldest_ms is None
+    assert found.drain() is None
+    assert found.rows("id", RecordField.TIMESTAMP.value) == [(1, None)]
 
 
 def test_bad_records_are_set_aside_and_hold_nothing_back(

@@ -15,7 +15,14 @@ from tideline.bounded.parsing import parse_json
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.log.data_block import decode_avro_rows
 from tideline.ingest.sources.kafka.connect_avro import with_precision
-from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
+from tideline.ingest.sources.kafka.decoded import (
+    Decoded,
+    NoRowError,
+    WantedColumns,
+    joined,
+    read_as_first,
+    read_halves,
+)
 from tideline.ingest.sources.kafka.schema_id import by_schema
 from tideline.ingest.sources.kafka.schema_registry import avro_schema
 
@@ -27,10 +34,13 @@ ReadRows = Callable[[Sequence[bytes], str], pa.Table]
 def read_avro_values(values: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
     """The rows of values. Raises ConfigError, StorageUnavailableError for the registry's sake."""
 
-    def read(datums: Sequence[bytes], schema: str) -> pa.Table:
-        return wanted.of(avro_rows(datums, schema))
+    def read_as(known: WantedColumns) -> Decoded:
+        def read(datums: Sequence[bytes], schema: str) -> pa.Table:
+            return known.of(avro_rows(datums, schema))
 
-    return read_by_schema(values, registry, read, wanted)
+        return read_by_schema(values, registry, read, known)
+
+    return read_as_first(wanted, read_as)
 
 
 def read_avro_keys(keys: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
@@ -48,7 +58,7 @@ def read_avro_keys(keys: Sequence[bytes], registry: str, wanted: WantedColumns) 
 def read_by_schema(
     values: Sequence[bytes], registry: str, read: ReadRows, wanted: WantedColumns
 ) -> Decoded:
-    """What `read` makes of the values of each schema, one after another."""
+    """What `read` makes of the values of each schema, one after another. Raises MixedTypesError."""
     faults: dict[int, str] = {}
     tables: list[pa.Table] = []
     numbers: list[int] = []
@@ -63,7 +73,7 @@ def read_by_schema(
         tables += read_halves(group.datums, lambda part, schema=schema: read(part, schema), bad)  # type: ignore[misc]
         numbers += [place for at, place in enumerate(places) if at not in bad] if bad else places
         faults |= {places[at]: reason for at, reason in bad.items()}
-    rows = pa.concat_tables(tables, promote_options="permissive") if tables else wanted.empty()
+    rows = joined(tables) if tables else wanted.empty()
     return Decoded(rows, numbers, faults=faults)
 
 

@@ -30,6 +30,7 @@ from tideline.ingest.sources.kafka.records import (
     Records,
     Span,
     TopicPartition,
+    time_ms_of,
 )
 from tideline.ingest.sources.kafka.span_places import SpanPlaces
 from tideline.ingest.sources.source import Position
@@ -330,8 +331,8 @@ def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: Sequence[Sp
                 if partition in awaited:
                     awaited.discard(partition)
                     come.append(partition)
-                    kind, moment_ms = message.timestamp()
-                    if message.error() is None and kind:
+                    moment_ms = None if message.error() else time_ms_of(message)
+                    if moment_ms is not None:
                         times_ms.append(moment_ms)
             if come:
                 consumer.incremental_unassign(

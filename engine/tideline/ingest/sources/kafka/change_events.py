@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,15 @@ from tideline.ingest.sources.kafka.binlog_sequence import binlog_sequence
 from tideline.ingest.sources.kafka.connect_avro import avro_meaning
 from tideline.ingest.sources.kafka.connect_types import ConnectType, meant
 from tideline.ingest.sources.kafka.declared import UNAVAILABLE, RecordField
-from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError, WantedColumns, read_halves
-from tideline.ingest.sources.kafka.json_rows import json_rows
+from tideline.ingest.sources.kafka.decoded import (
+    Decoded,
+    NoRowError,
+    WantedColumns,
+    joined,
+    read_as_first,
+    read_halves,
+)
+from tideline.ingest.sources.kafka.json_rows import TEXTS_OF_NUMBERS, json_rows, with_numbers
 
 _OPERATION = "op"
 _UPSERTS, _UPDATE = ("c", "u", "r"), "u"
@@ -68,6 +75,17 @@ class Events:
 
     def read_json(self, values: Sequence[bytes]) -> Decoded:
         """Of values with or without their schemas."""
+        return read_as_first(
+            self.wanted, lambda known: replace(self, wanted=known)._read_json(values)
+        )
+
+    def read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
+        """Of values behind the number of their schema."""
+        return read_as_first(
+            self.wanted, lambda known: replace(self, wanted=known)._read_avro(values, registry)
+        )
+
+    def _read_json(self, values: Sequence[bytes]) -> Decoded:
         groups: dict[bytes, _Group] = {}
         faults: dict[int, str] = {}
         _split(values, groups, faults)
@@ -80,9 +98,7 @@ class Events:
             faults |= {group.places[at]: reason for at, reason in bad.items()}
         return self._decoded(tables, numbers, faults)
 
-    def read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
-        """Of values behind the number of their schema."""
-
+    def _read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
         def read(datums: Sequence[bytes], schema: str) -> pa.Table:
             found = avro_rows(datums, schema)
             if not _NAMES.issubset(found.schema.names):
@@ -119,7 +135,7 @@ class Events:
                     "source": pa.struct(list(source.items())),
                 }
             )
-            found = json_rows(payloads, schema)
+            found = _with_all_numbers(payloads, schema)
             columns = {name: found.column(name).combine_chunks() for name in schema.names}
             for name in ("before", "after"):
                 columns[name] = meant(columns[name], kind)
@@ -152,6 +168,8 @@ class Events:
         before, after = columns["before"], columns["after"]
         if before.type != after.type:
             raise NoRowError("the rows before and after an event are of different types")
+        if not pa.types.is_struct(after.type):
+            raise NoRowError(_NO_COLUMNS)
         row = pc.if_else(is_delete, before, after)
         has_row = row.is_valid()
         names = [item.name for item in row.type]
@@ -165,7 +183,7 @@ class Events:
     ) -> Decoded:
         if not tables:
             return Decoded(self._empty(), [], faults=faults)
-        rows = pa.concat_tables(tables, promote_options="permissive")
+        rows = joined(tables)
         operations, has_row = rows.column(_OP), rows.column(_HAS_ROW)
         is_row = _is_any(operations, *_UPSERTS, _DELETE) & _flags(has_row)
         reasons = dict(faults)
@@ -216,6 +234,10 @@ class TruncateError(Exception):
 
 
 _OP, _HAS_ROW = "__op", "__has_row"
+_NO_COLUMNS = (
+    "the rows of the event have no columns: MongoDB's connector writes documents as text; have it "
+    "write what its transformation ExtractNewDocumentState makes, with source.value: json or avro"
+)
 _NO_AFTER = "the event has no row after it"
 _NO_BEFORE = (
     "the delete has no row before it: give the source table a primary key, or REPLICA IDENTITY FULL"
@@ -240,6 +262,22 @@ class _Group:
 
     payloads: list[bytes]
     places: list[int]
+
+
+def _with_all_numbers(payloads: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """Rows of payloads, where connectors have some floating numbers as texts."""
+    try:
+        return json_rows(payloads, schema)
+    except NoRowError:
+        numbered = [
+            with_numbers(payload, schema)
+            if any(text in payload for text in TEXTS_OF_NUMBERS)
+            else payload
+            for payload in payloads
+        ]
+        if numbered == list(payloads):
+            raise
+        return json_rows(numbered, schema)
 
 
 def _is_any(operations: pa.ChunkedArray, *wanted: str) -> npt.NDArray[np.bool_]:
@@ -304,10 +342,13 @@ def _is(text: bytes, value: Any) -> bool:
 
 def _of_event(field: RecordField, columns: Mapping[str, Any]) -> pa.Array:
     source = columns["source"]
-    parts = [
-        source.field(name).cast(kind) if _has(source, name) else pa.nulls(len(source), kind)
-        for name, kind in _SOURCE_FIELDS[field]
-    ]
+    try:
+        parts = [
+            source.field(name).cast(kind) if _has(source, name) else pa.nulls(len(source), kind)
+            for name, kind in _SOURCE_FIELDS[field]
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise NoRowError(f"the source of the event, for {field.value}: {error}") from error
     if field is RecordField.OPERATION:
         return columns[_OPERATION]
     if field is not RecordField.SEQUENCE:

@@ -67,6 +67,7 @@ _DATES = (f"{_CONNECT}Date", f"{_TIMES}Date")
 _ZONED = f"{_TIMES}ZonedTimestamp"
 _DECIMAL = f"{_CONNECT}Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
+_BELOW_US = r"(\.\d{6})\d+"
 _LOCAL, _IN_UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
@@ -165,7 +166,8 @@ def _meant(array: pa.Array, kind: ConnectType) -> pa.Array:
     if pa.types.is_integer(array.type):
         return _of_number(array, kind.name)
     if kind.name == _ZONED and pa.types.is_string(array.type):
-        return array.cast(_IN_UTC)
+        # Some connectors have nanoseconds.
+        return pc.replace_substring_regex(array, _BELOW_US, r"\1").cast(_IN_UTC)
     return array
 
 
@@ -185,8 +187,19 @@ def _of_bytes(array: pa.Array, kind: ConnectType) -> pa.Array:
         array = _unpacked(array)
     if kind.name != _DECIMAL or not pa.types.is_binary(array.type):
         return array
+    if kind.scale < 0:
+        return pa.array(
+            [None if item is None else _whole(item, -kind.scale) for item in array.to_pylist()],
+            pa.decimal128(PRECISION_MAX, 0),
+        )
     precision = min(max(kind.precision, kind.scale, 1), PRECISION_MAX)
-    return decimals_of_bytes(array, pa.decimal128(precision, kind.scale))
+    found = decimals_of_bytes(array, pa.decimal128(precision, kind.scale))
+    found.validate(full=True)
+    return found
+
+
+def _whole(octets: bytes, zeros: int) -> Decimal:
+    return Decimal(int.from_bytes(octets, "big", signed=True) * 10**zeros)
 
 
 def _of_number(array: pa.Array, name: str) -> pa.Array:
@@ -207,9 +220,10 @@ def _texts(array: pa.Array, text: Callable[[Any], str]) -> pa.Array:
 
 
 def _time_of_day(value: int, unit: str) -> str:
-    ns = value * _NS[unit]
-    seconds, rest = divmod(ns, 1_000_000_000)
-    whole = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    seconds, rest = divmod(abs(value) * _NS[unit], 1_000_000_000)
+    # MySQL has times of less than none.
+    sign = "-" if value < 0 else ""
+    whole = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{whole}.{rest:09d}".rstrip("0") if rest else whole
 
 

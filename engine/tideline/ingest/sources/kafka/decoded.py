@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -13,6 +13,14 @@ from tideline.hudi.table.stored_value import cast_array
 
 class NoRowError(Exception):
     """Something in the values stands for no row; the text says why."""
+
+
+class MixedTypesError(Exception):
+    """Values have columns of types that do not go together; `first` has those that came first."""
+
+    def __init__(self, first: pa.Schema) -> None:
+        super().__init__(first)
+        self.first = first
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +71,18 @@ class WantedColumns:
                 continue
             try:
                 column = rows.column(item.name).combine_chunks()
+                if pa.types.is_decimal(column.type):
+                    # Writers do not look whether digits are more than their schemas have.
+                    column.validate(full=True)
                 arrays.append(cast_array(column, item.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
                 raise NoRowError(f"column {item.name}: {error}") from error
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    def knowing(self, types: pa.Schema) -> WantedColumns:
+        """The same, of a table that has columns of these types as well."""
+        fields = {item.name: item for item in (*types, *(self.stored or ()))}
+        return replace(self, stored=pa.schema(list(fields.values())))
 
     def empty(self) -> pa.Table:
         """No rows, in the columns that are known without any."""
@@ -94,6 +110,28 @@ def _fitting(found: pa.DataType, stored: pa.DataType) -> pa.DataType:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def read_as_first(wanted: WantedColumns, read: Callable[[WantedColumns], Decoded]) -> Decoded:
+    """What is read as the wanted columns. Where values have a column in several types, and no table
+    has it yet, the first one counts: the others are cast, or are bad."""
+    try:
+        return read(wanted)
+    except MixedTypesError as error:
+        return read(wanted.knowing(error.first))
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of all. Raises MixedTypesError."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        first: dict[str, pa.Field] = {}
+        mixed: set[str] = set()
+        for item in (item for table in tables for item in table.schema):
+            if not first.setdefault(item.name, item).type.equals(item.type):
+                mixed.add(item.name)
+        raise MixedTypesError(pa.schema([first[name] for name in sorted(mixed)])) from error
 
 
 def read_halves(

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from tideline.ingest.sources.kafka.decoded import NoRowError, read_halves
 _BLOCK_BYTES_MIN = 1 << 20
 _AT_ONCE = 20_000
 """What is parsed stays in the processor's cache."""
+TEXTS_OF_NUMBERS = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
+"""Floating numbers that JSON lacks, as the converter of Kafka Connect writes them."""
+_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _LINE_END, _OBJECT_BEGIN = b"\n{"
 _OTHER_KIND = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 
@@ -89,6 +93,31 @@ def _written_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_written_type(kind.value_type))
     return kind
+
+
+def with_numbers(value: bytes, schema: pa.Schema) -> bytes:
+    """The same JSON object with the floating numbers that JSON lacks, which the reader takes, where
+    they are texts; what is none stays."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    kind = pa.struct(list(schema))
+    return json.dumps(_numbered(found, kind), ensure_ascii=False).encode()
+
+
+def _numbered(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        fields = {kind.field(number).name: kind.field(number) for number in range(kind.num_fields)}
+        return {
+            name: _numbered(item, fields[name].type) if name in fields else item
+            for name, item in value.items()
+        }
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_numbered(item, kind.value_type) for item in value]
+    if isinstance(value, str) and pa.types.is_floating(kind):
+        return _NUMBERS.get(value, value)
+    return value
 
 
 def _one_line(value: bytes) -> bytes:

@@ -16,6 +16,8 @@ from tideline.wording import counted
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+_TIME_MS_MAX = (1 << 63) // 1000 - 1
+"""Columns have microseconds."""
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -87,9 +89,9 @@ def headers_of(message: Message) -> Headers:
 
 
 def time_ms_of(message: Message) -> int | None:
-    """None where it has none."""
+    """None where it has none, or one that no column has."""
     kind, moment_ms = message.timestamp()
-    return moment_ms if kind else None
+    return moment_ms if kind and 0 <= moment_ms <= _TIME_MS_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
