@@ -21,6 +21,8 @@ WORKERS ?= 3
 PARTS ?=
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile
+# With nothing but Python.
+ALONE := not spark and not minio and not azurite and not kafka and not postgres and not interop and not api_server
 REPORT := -o junit_family=xunit1 --junit-xml
 SCHEDULE := -p tideline.testing.suite_schedule
 # The suite starts hundreds of processes that import the packages: bytecode is kept.
@@ -60,9 +62,9 @@ rest: setup peers api-server ## Run the tests that take longer than `make test` 
 	@$(PYTEST) -m "rest and not slow and not storm" $(PARALLEL) $(TESTS)
 
 .PHONY: unit
-unit: setup ## Run only the tests that need no Spark, no MinIO and no other engine.
-	@$(PYTEST) -m "not spark and not minio and not azurite and not kafka and not postgres and not interop and not api_server and not rest and not slow and not storm" \
-		$(TESTS)
+unit: setup ## Run only the quick tests that need no Spark, no MinIO and no other engine.
+	@$(PYTEST) -m "$(if $(TESTS),,not longer and )$(ALONE) and not rest and not slow and not storm" \
+		$(if $(TESTS),$(TESTS),-n 2 --dist loadfile)
 
 .PHONY: slow
 slow: setup peers tools ## Run the tests with a Spark of their own and the long ones with other engines.
@@ -125,7 +127,8 @@ verify: setup ## Run everything, including the README's commands on a bare clone
 seconds: setup peers tools ## Measure how long each test takes: which `make test` leaves out, and the order of files.
 	@$(PYTEST) -m "not slow and not storm" $(PARALLEL) $(REPORT)=$(WORK)/quick.xml
 	@$(PYTEST) -m "slow and not storm" $(PARALLEL) $(REPORT)=$(WORK)/slow.xml
-	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/quick.xml $(WORK)/slow.xml
+	@$(PYTEST) -m "$(ALONE) and not slow and not storm" $(REPORT)=$(WORK)/unit.xml
+	@$(BIN)/python -m tideline.testing.file_seconds $(WORK)/quick.xml $(WORK)/slow.xml $(WORK)/unit.xml
 
 .PHONY: tested
 tested: setup ## Count tests, faults and peers into docs/how-tideline-is-tested.md.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tideline.testing.file_seconds import seconds_in
 from tideline.testing.measured_tests import LEFT_TO_SLOW, left_out, listed, rewrite
 
 
@@ -37,7 +38,22 @@ def test_what_was_not_measured_stays_what_it_was(tmp_path: Path) -> None:
     measured = {"a.py::test_faster": 0.1, "b.py::test_new": 5.0, "b.py::test_quick": 0.1}
     rewrite(path, "slow", set(measured), _slow(measured))
     assert listed(path) == {"a.py::test_old", "b.py::test_new"}
-    assert path.read_text().startswith("# Tests that took")
+    assert path.read_text().startswith("# Tests that are left to `make slow`")
+
+
+def test_tests_of_a_contract_are_those_of_the_class_that_ran_them(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    module, contract = "engine.tests.suite.test_peers", "engine/tideline/testing/store_contract.py"
+    report.write_text(
+        "<testsuites><testsuite>"
+        f'<testcase classname="{module}.TestStore" name="test_a[1]" file="{contract}" time="2"/>'
+        f'<testcase classname="{module}" name="test_b" file="engine/tests/suite/test_peers.py"/>'
+        "</testsuite></testsuites>"
+    )
+    assert seconds_in(report) == {
+        "engine/tests/suite/test_peers.py::TestStore::test_a[1]": 2.0,
+        "engine/tests/suite/test_peers.py::test_b": 0.0,
+    }
 
 
 def _slow(seconds: dict[str, float]) -> set[str]:

@@ -1,12 +1,13 @@
 """Rewrite `file_seconds.json` and the lists of measured tests from the reports of test runs.
 
-    make seconds                                         run all but the storms, then this
-    python -m tideline.testing.file_seconds QUICK SLOW   this alone
+    make seconds                                              run all but the storms, then this
+    python -m tideline.testing.file_seconds QUICK SLOW UNIT   this alone
 
 A report is what `pytest --junit-xml=REPORT.xml -o junit_family=xunit1` writes: QUICK of what `make
-test` and `make rest` run, SLOW of the others. Files are scheduled by their seconds. Slow tests are
-chosen among those of QUICK and those that were chosen before, then those of `make rest` among what
-is left; what is marked `slow` beside a test stays so.
+test` and `make rest` run, SLOW of the others, UNIT of those of QUICK that need nothing but Python.
+Files are scheduled by their seconds. Slow tests are chosen among those of QUICK and those that were
+chosen before, then those of `make rest` among what is left, then those that `make unit` leaves to
+`make test`; what is marked `slow` beside a test stays so.
 Files that no report names keep their seconds as long as they exist.
 """
 
@@ -22,11 +23,17 @@ from xml.etree import ElementTree
 from tideline.testing.measured_tests import (
     LEFT_TO_REST,
     LEFT_TO_SLOW,
+    LEFT_TO_TEST,
     left_out,
     listed,
     rewrite,
 )
-from tideline.testing.suite_schedule import FILE_SECONDS, MEASURED_REST, MEASURED_SLOW
+from tideline.testing.suite_schedule import (
+    FILE_SECONDS,
+    MEASURED_LONGER,
+    MEASURED_REST,
+    MEASURED_SLOW,
+)
 
 ROOT = FILE_SECONDS.parents[2]
 
@@ -34,7 +41,7 @@ ROOT = FILE_SECONDS.parents[2]
 def seconds_in(report: Path) -> dict[str, float]:
     """Seconds of each test, by its node id."""
     return {
-        f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0))
+        _node_id(case): float(case.get("time", 0))
         for case in ElementTree.parse(report).getroot().iter("testcase")
         if case.get("file") is not None
     }
@@ -48,6 +55,15 @@ def seconds_of_files(tests: Mapping[str, float]) -> dict[str, float]:
     return {file: round(seconds, 1) for file, seconds in found.items()}
 
 
+def _node_id(case: ElementTree.Element) -> str:
+    """By the module and the class that ran it: a contract's tests are written in another file."""
+    names = case.get("classname", "").split(".")
+    modules = ("/".join(names[:count]) + ".py" for count in range(len(names), 0, -1))
+    module = next((name for name in modules if _exists(name)), str(case.get("file")))
+    classes = names[module.count("/") + 1 :]
+    return "::".join([module, *classes, case.get("name", "")])
+
+
 def _exists(file: str) -> bool:
     # End-to-end tests have a root folder of their own.
     return (ROOT / file).exists() or (ROOT / "e2e" / file).exists()
@@ -55,7 +71,7 @@ def _exists(file: str) -> bool:
 
 def main() -> int:
     """Merge the reports named as arguments into the files."""
-    quick, slow = (seconds_in(Path(name)) for name in sys.argv[1:])
+    quick, slow, unit = (seconds_in(Path(name)) for name in sys.argv[1:])
     tests = {**quick, **slow}
     before = listed(MEASURED_SLOW)
     choice = {node: tests[node] for node in tests if node in quick or node in before}
@@ -64,6 +80,9 @@ def main() -> int:
     choice = {node: seconds for node, seconds in choice.items() if node not in slow_nodes}
     rest = left_out(choice, LEFT_TO_REST)
     rewrite(MEASURED_REST, "rest", set(choice) | slow_nodes, rest)
+    unit = {node: seconds for node, seconds in unit.items() if node in choice and node not in rest}
+    longer = left_out(unit, LEFT_TO_TEST)
+    rewrite(MEASURED_LONGER, "test", set(quick) | slow_nodes, longer)
     known: dict[str, float] = json.loads(FILE_SECONDS.read_text(encoding="utf-8"))
     kept = {file: seconds for file, seconds in known.items() if _exists(file)}
     merged = {**kept, **seconds_of_files(tests)}

@@ -6,7 +6,8 @@
    first: as a rule one worker starts Spark and another Kubernetes. Then it takes from the kind
    that has most left, so that all end together.
 3. Tests with parameters that they are marked `slow_with`, and those that `measured_slow.txt` names,
-   are marked `slow`, and those that `measured_rest.txt` names `rest`; `make seconds` writes both.
+   are marked `slow`, those that `measured_rest.txt` names `rest`, and those that
+   `measured_longer.txt` names `longer`; `make seconds` writes all three.
 4. `--slice K/N` keeps the files of one of N parts of about equal length. A file belongs to the same
    part on every machine.
 """
@@ -29,6 +30,7 @@ from tideline.testing.measured_tests import listed
 FILE_SECONDS = Path(__file__).resolve().parents[2] / "tests" / "file_seconds.json"
 MEASURED_SLOW = FILE_SECONDS.with_name("measured_slow.txt")
 MEASURED_REST = FILE_SECONDS.with_name("measured_rest.txt")
+MEASURED_LONGER = FILE_SECONDS.with_name("measured_longer.txt")
 SECONDS_UNLESS_MEASURED = 2.0
 
 
@@ -40,13 +42,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what `make test` leaves to other targets."""
+    """Mark what `make test` and `make unit` leave to other targets."""
     function, _, parameters = item.nodeid.partition("[")
     marked = {name for mark in item.iter_markers("slow_with") for name in mark.args}
     if parameters.removesuffix("]") in marked or {item.nodeid, function} & measured(MEASURED_SLOW):
         item.add_marker(pytest.mark.slow)
     elif item.nodeid in measured(MEASURED_REST):
         item.add_marker(pytest.mark.rest)
+    elif item.nodeid in measured(MEASURED_LONGER):
+        item.add_marker(pytest.mark.longer)
 
 
 @pytest.hookimpl(trylast=True)

@@ -46,7 +46,11 @@ _SERVED = frozenset({"spark", "minio", "azurite", "interop", "api_server", "kafk
 _MARKS = "marks of a test: "
 # Lines of the page: the folder of the tests, and which marks they must and must not have.
 COUNTED: Mapping[str, tuple[str, frozenset[str], frozenset[str]]] = {
-    "`make unit`: nothing but Python": ("", frozenset(), _LONG | _SERVED | {"rest"}),
+    "`make unit`: quick ones with nothing but Python": (
+        "",
+        frozenset(),
+        _LONG | _SERVED | {"rest", "longer"},
+    ),
     "`make test` and `make rest`": ("", frozenset(), _LONG),
     "of these `make rest`": ("", frozenset({"rest"}), _LONG),
     "of these on Spark": ("", frozenset({"spark"}), _LONG),

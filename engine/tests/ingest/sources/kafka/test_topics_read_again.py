@@ -30,7 +30,7 @@ def made_again(broker: KafkaBroker, folder: Path, operation: str, kind: str = HU
     return found
 
 
-@pytest.mark.slow_with(ICEBERG)
+@pytest.mark.slow_with("iceberg")
 @pytest.mark.parametrize("kind", [HUDI, ICEBERG])
 def test_a_topic_that_was_made_again_continues_in_the_same_table(
     kind: str, kafka_broker: KafkaBroker, tmp_path: Path
