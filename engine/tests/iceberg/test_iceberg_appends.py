@@ -311,6 +311,29 @@ def test_nan_is_one_partition_however_many_batches_have_it() -> None:
     assert (table.files().num_rows, table.count()) == (1, 5)
 
 
+def test_whole_numbers_are_decimals_where_they_fit() -> None:
+    columns = pa.schema([pa.field("d", pa.decimal128(9, 2))])
+    table = tideline.create_iceberg(f"memory://{uuid.uuid4().hex}/table", columns)
+    for kind in (pa.int8(), pa.int64(), pa.uint64()):
+        table.write(pa.table({"d": pa.array([5, None], kind)}), "overwrite")
+        assert table.to_arrow()["d"].to_pylist() == [Decimal("5.00"), None]
+    for value in (10_000_000, 2**64 - 1):
+        with pytest.raises(InvalidDataError, match="do not fit decimal"):
+            table.write(pa.table({"d": pa.array([value], pa.uint64())}))
+
+
+@pytest.mark.parametrize("micros", [-1, 86_400 * 10**6])
+def test_a_time_of_day_is_of_one_day(micros: int) -> None:
+    columns = pa.schema([pa.field("t", pa.time64("us"))])
+    table = tideline.create_iceberg(f"memory://{uuid.uuid4().hex}/table", columns)
+    rows = pa.array([micros], pa.int64()).view(pa.time64("us"))
+    with pytest.raises(InvalidDataError, match="do not fit time: a time of day"):
+        table.write(pa.table({"t": rows}))
+    last = pa.array([86_400 * 10**6 - 1, 0, None], pa.int64()).view(pa.time64("us"))
+    table.write(pa.table({"t": last}))
+    assert table.to_arrow()["t"].combine_chunks().equals(last)
+
+
 def test_no_rows_are_a_commit_without_files() -> None:
     table = created()
     table.write(rows(0, 2))

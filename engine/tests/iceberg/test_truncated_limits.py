@@ -9,7 +9,7 @@ from decimal import Decimal as Number
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tideline
@@ -72,6 +72,7 @@ def numbers_near_the_ends(draw: st.DrawFn) -> tuple[str, str, int, int, int]:
     return kind, now, width, row, draw(near)
 
 
+@settings(max_examples=60, deadline=None)
 @given(numbers_near_the_ends(), st.sampled_from(list(COMPARED)))
 def test_no_row_near_the_least_number_is_skipped(
     case: tuple[str, str, int, int, int], operator: Operator
@@ -152,3 +153,16 @@ def test_a_decimal_that_is_cut_beyond_its_digits_is_refused_by_name() -> None:
     assert len(list(table.table.io.list(f"{table.uri}/data"))) == 2
     assert table.count("v > -99.99") == 1
     assert table.write([{"v": Number("-1.00")}], "delete", key="v").rows_deleted == 0
+
+
+def test_a_key_is_found_in_a_file_from_before_its_column_was_widened() -> None:
+    table = created(pa.int32(), "truncate(10, v)")
+    values = [-(2**31), -(2**31) + 9, 7]
+    table.write([{"v": value, "n": 0} for value in values])
+    table.alter().change_type("v", "long").commit()
+    table.refresh()
+    for value in values:
+        assert table.write([{"v": value, "n": 1}], "upsert", key="v").rows_updated == 1
+        assert table.count(f"v = {value}") == 1
+    assert table.count("v < -2147483640") == 1
+    assert table.count() == 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from tideline.errors import CorruptTableError
 from tideline.iceberg.commit.file_identity import partition_key
@@ -79,6 +80,9 @@ class _Range:
             return self.summary.contains_nan is not False
         if self.lower is None:
             return False
+        if isinstance(value, UUID):
+            # Iceberg's Java has them in another order.
+            return True
         try:
             return bool(self.lower <= value <= self.upper)
         except TypeError:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from tideline.iceberg.metadata.field_type import NestedField, parts_of, walk
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_property import whole_property
 
 _DEFAULT = "write.metadata.metrics.default"
 _COLUMN = "write.metadata.metrics.column."
@@ -67,12 +68,15 @@ class MetricsConfig:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], schema: Schema, order: SortOrder) -> MetricsConfig:
-        """What a table's properties ask for."""
+        """What a table's properties ask for. Raises ConfigError."""
         default, modes = TRUNCATED, dict[int, MetricsMode]()
         if _DEFAULT in properties:
             default = MetricsMode.parse(properties[_DEFAULT], TRUNCATED)
         else:
-            limit = int(properties.get(_INFERRED_MAX, _INFERRED_MAX_DEFAULT))
+            limit = whole_property(properties, _INFERRED_MAX, _INFERRED_MAX_DEFAULT)
+            if limit < 0:
+                # Iceberg takes no notice of it either.
+                limit = _INFERRED_MAX_DEFAULT
             if sum(1 for _ in walk(schema.fields)) > limit:
                 default = NONE
                 chosen = zip(_outer_first(schema.fields), range(limit), strict=False)

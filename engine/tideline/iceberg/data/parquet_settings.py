@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.schema import Schema
+from tideline.iceberg.metadata.table_property import whole_property
 from tideline.parquet.encoding import BloomFilterSetting, ParquetCodec
 
 _PREFIX = "write.parquet."
@@ -36,11 +37,11 @@ class ParquetSettings:
         level = properties.get(f"{_PREFIX}compression-level")
         return cls(
             _CODECS[codec],
-            None if level is None else _number(properties, "compression-level", 0),
-            _number(properties, "row-group-size-bytes", 128 * 1024 * 1024),
-            _number(properties, "page-size-bytes", 1024 * 1024),
-            _number(properties, "page-row-limit", 20_000),
-            _number(properties, "dict-size-bytes", 2 * 1024 * 1024),
+            None if level is None else int(_parsed("compression-level", level, int)),
+            _size(properties, "row-group-size-bytes", 128 * 1024 * 1024),
+            _size(properties, "page-size-bytes", 1024 * 1024),
+            _size(properties, "page-row-limit", 20_000),
+            _size(properties, "dict-size-bytes", 2 * 1024 * 1024, least=0),
             _bloom_filters(properties, schema),
         )
 
@@ -59,13 +60,15 @@ def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[int, B
             values = properties.get(f"{_PREFIX}bloom-filter-ndv.column.{name}")
             found[field.field_id] = BloomFilterSetting(
                 _parsed(f"bloom-filter-fpp.column.{name}", rate, float),
-                None if values is None else int(values),
+                None
+                if values is None
+                else int(_parsed(f"bloom-filter-ndv.column.{name}", values, int)),
             )
     return found
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    return int(_parsed(name, properties.get(_PREFIX + name, str(default)), int))
+def _size(properties: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+    return whole_property(properties, _PREFIX + name, default, least=least)
 
 
 def _parsed(name: str, text: str, kind: type[int] | type[float]) -> float:

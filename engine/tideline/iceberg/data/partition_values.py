@@ -14,7 +14,7 @@ from tideline.iceberg.data.arrow_schema import as_internal
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_values import comparable_values
 from tideline.iceberg.data.transforms import transformed
-from tideline.iceberg.metadata.field_type import Decimal
+from tideline.iceberg.metadata.field_type import Decimal, Fixed
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 
@@ -66,9 +66,16 @@ class PartitionSplitter:
 
 def refuse_unstorable(partition: tuple[Any, ...], spec: PartitionSpec, schema: Schema) -> None:
     """Raises InvalidDataError for a decimal that `truncate` has given more digits than its column
-    has: Iceberg does not write it, nor rewrite a manifest that has it."""
+    has: Iceberg does not write it, nor rewrite a manifest that has it. UnsupportedTableError for
+    fixed bytes, which Iceberg's Java reads in no manifest but its own."""
     for value, field in zip(partition, spec.partition_type(schema).fields, strict=True):
         kind = field.type
+        if isinstance(kind, Fixed) and value is not None:
+            message = (
+                "rows are not written into partitions of fixed bytes, which Iceberg's Java stores "
+                "in a way of its own: drop the partition field, or take buckets"
+            )
+            raise UnsupportedTableError(message, value=field.name)
         if not isinstance(kind, Decimal) or value is None:
             continue
         if len(value.as_tuple().digits) > kind.precision and value:

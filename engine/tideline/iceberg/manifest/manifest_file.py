@@ -37,6 +37,7 @@ from tideline.iceberg.metadata.field_type import Decimal, FieldType, StructType,
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import encode_value
+from tideline.iceberg.metadata.uuid_order import java_order
 
 _BLOCK_SIZE_V1 = 64 * 1024 * 1024
 _MAPS = {
@@ -357,7 +358,8 @@ def _summaries(
 def _summary(type_: FieldType, values: set[Any]) -> FieldSummary:
     is_float = str(type_) in ("float", "double")
     nans = {value for value in values if is_float and value is not None and math.isnan(value)}
-    bounded = sorted(value for value in values - nans if value is not None)
+    order = java_order if str(type_) == "uuid" else None
+    bounded = sorted((value for value in values - nans if value is not None), key=order)
     return FieldSummary(
         contains_null=None in values,
         contains_nan=bool(nans),

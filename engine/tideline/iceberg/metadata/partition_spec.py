@@ -42,6 +42,9 @@ _SOURCES = {
 }
 _NO_VALUES = frozenset({"variant", "geometry", "geography", "unknown"})
 """Types without values to compare."""
+_STORED_APART = "fixed"
+"""Iceberg's Java stores partition values of it as bytes of any length, against the specification:
+it reads no others, and others do not read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,14 @@ class Transform:
         return {"truncate": "trunc", "void": "null"}.get(self.name, self.name)
 
     def takes(self, source: FieldType) -> bool:
-        """Whether a column of type `source` has values of it (spec, "Partition Transforms")."""
+        """Whether a column of type `source` has values of it that all can read (spec, "Partition
+        Transforms")."""
         if isinstance(source, StructType | ListType | MapType) or not self.is_known:
             return False
         kind = str(source).partition("(")[0].partition("[")[0]
-        return kind in _SOURCES[self.name] if self.name in _SOURCES else kind not in _NO_VALUES
+        if self.name in _SOURCES:
+            return kind in _SOURCES[self.name]
+        return kind not in _NO_VALUES and (self.name, kind) != ("identity", _STORED_APART)
 
 
 IDENTITY = Transform("identity")

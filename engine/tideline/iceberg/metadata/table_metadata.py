@@ -209,10 +209,24 @@ class TableMetadata:
         """
         text = self.properties.get("schema.name-mapping.default")
         try:
-            return None if text is None else parse_json(text)
+            found = None if text is None else parse_json(text)
         except CorruptTableError as error:
             message = "the property schema.name-mapping.default is not JSON"
             raise CorruptTableError(message, table=self.location) from error
+        if found is None or _is_mapping(found):
+            return found
+        message = "the property schema.name-mapping.default is no list of fields"
+        raise CorruptTableError(message, table=self.location)
+
+
+def _is_mapping(found: Any) -> bool:
+    """Whether JSON is a list of fields with names, and of such fields in them."""
+    return isinstance(found, list) and all(
+        isinstance(item, dict)
+        and isinstance(item.get("names", []), list)
+        and _is_mapping(item.get("fields") or [])
+        for item in found
+    )
 
 
 def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) -> TableMetadata:

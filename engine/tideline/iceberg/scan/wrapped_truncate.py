@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tideline.iceberg.metadata.field_type import PrimitiveType
+from tideline.iceberg.metadata.field_type import FieldType, PrimitiveType
+from tideline.iceberg.metadata.partition_spec import Transform
 from tideline.iceberg.scan.literal_value import INTEGER_BITS
 
 _INT_BITS = INTEGER_BITS["int"]
@@ -49,6 +51,16 @@ def wrapped_values(type_: PrimitiveType, width: int) -> Sequence[WrappedValues] 
             image = truncated_number(first, width, bits)
             found.append(WrappedValues(first, first - rest + width - 1, image))
     return found
+
+
+def may_differ(transform: Transform, kind: FieldType, image: Any) -> bool:
+    """Whether rows with this partition value may be in another partition as well, where their files
+    were placed before the column became one of longs."""
+    if transform.name != "truncate" or str(kind) != "long" or image is None:
+        return False
+    width = transform.width or 1
+    reaches_out = image < -(1 << (_INT_BITS - 1)) <= image + width
+    return reaches_out or width > _ORDERED_WIDTH_MAX
 
 
 def _widths(type_: PrimitiveType) -> tuple[int, ...]:

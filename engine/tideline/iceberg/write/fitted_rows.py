@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
@@ -34,6 +35,9 @@ from tideline.iceberg.metadata.field_type import (
     kind_word,
 )
 from tideline.parquet.hidden_nulls import without_validity
+
+_DIGITS_OF_A_LONG = 20
+_MICROS_A_DAY = 86_400 * 10**6
 
 
 def fitted_rows(batch: pa.RecordBatch, fields: Sequence[NestedField]) -> pa.RecordBatch:
@@ -143,14 +147,26 @@ def _value(column: Any, wanted: pa.DataType, kind: FieldType, name: str) -> pa.A
     if not column.type.equals(wanted) and not _is_kin(column.type, wanted):
         raise _misfit(name, column.type, kind)
     try:
+        if types.is_integer(column.type) and types.is_decimal(wanted):
+            # Room for whatever the type of the given numbers may hold: the next cast looks at each.
+            column = column.cast(pa.decimal256(_DIGITS_OF_A_LONG + wanted.scale, wanted.scale))
         fitted = column.cast(wanted)
         if types.is_string(wanted):
             # Readers of Parquet do not look whether text is UTF-8.
             fitted.validate(full=True)
+        if types.is_time(wanted):
+            _refuse_other_days(fitted)
         return fitted
     except pa.ArrowException as error:
         message = f"values of the column {name} do not fit {kind}: {error}"
         raise InvalidDataError(message, value=name) from error
+
+
+def _refuse_other_days(times: pa.Array) -> None:
+    """Raises ArrowInvalid for a time of day that is before or after the day."""
+    ends = pc.min_max(times.view(pa.int64()))
+    if ends["min"].is_valid and (ends["min"].as_py() < 0 or ends["max"].as_py() >= _MICROS_A_DAY):
+        raise pa.ArrowInvalid("a time of day is from 00:00:00 to 23:59:59.999999")
 
 
 def _misfit(name: str, found: pa.DataType, wanted: FieldType) -> InvalidDataError:

@@ -32,6 +32,7 @@ from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.pruning import FilePruning
+from tideline.iceberg.scan.wrapped_truncate import may_differ
 from tideline.iceberg.write.row_selection import RowNumbers
 
 _FEW_KEYS = 100
@@ -291,4 +292,10 @@ def _partitions(
     if not spec.fields or not is_placed or not sources <= set(keys.key.numbers):
         return None
     splitter = PartitionSplitter(spec, Schema(schema.schema_id, keys.key.fields))
-    return frozenset((spec.spec_id, values) for values, _ in splitter.split(keys.rows))
+    partitions = [values for values, _ in splitter.split(keys.rows)]
+    kinds = [field.type for field in spec.partition_type(schema).fields]
+    for values in partitions:
+        terms = zip(spec.fields, kinds, values, strict=True)
+        if any(may_differ(field.transform, kind, value) for field, kind, value in terms):
+            return None
+    return frozenset((spec.spec_id, values) for values in partitions)
