@@ -258,3 +258,48 @@ def test_indexes_that_we_make_are_used_and_continued(
     made.by_hudi([2, 20, 40], 9)
     made.check()
     made.check_secondary(9, 7, 1)
+
+
+def test_keys_that_java_sorts_otherwise_are_found_in_indexes_of_hudi(
+    tmp_path: Path, hudi_peer: HudiPeer
+) -> None:
+    """Hudi sorts them by units of UTF-16 in its files, ours are by bytes."""
+    path = tmp_path / "t"
+    signs = ("a", "\ue000", "\uff01", "\U0001f600", "\U00010000")
+    keys = [f"{signs[number % 5]}{number:03}" for number in range(60)]
+
+    def batch(wanted: list[str], ts: int) -> pa.Table:
+        return pa.table({"id": wanted, "ts": pa.array([ts] * len(wanted), pa.int64())})
+
+    kept = {"hoodie.metadata.enable": "true"}
+    table = LakeTable.create(str(path), record_key="id", ordering="ts", properties=kept)
+    table.write(batch(keys, 1), "insert")
+    name = hudi_peer.table_at(str(path))
+    settings = {
+        "hoodie.write.lock.provider": (
+            "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+        ),
+        "hoodie.metadata.record.index.min.filegroup.count": "1",
+        "hoodie.metadata.record.index.max.filegroup.count": "1",
+    }
+    for setting, value in settings.items():
+        hudi_peer.run_statement(f"set {setting}={value}")
+    try:
+        hudi_peer.run_statement(f"create index record_index on {name} (id)")
+    finally:
+        for setting in settings:
+            hudi_peer.run_statement(f"reset {setting}")
+    ours = LakeTable.open(str(path))
+    assert RECORD_INDEX in ours.hoodie_table.config.metadata_partitions
+    assert ours.check(keys=True) == ()
+    with statistics_always_used():
+        for key in keys:
+            assert ours.to_arrow(["id"], [("id", "=", key)]).num_rows == 1, key
+        several = keys[1:40:3]
+        assert ours.to_arrow(["id"], [("id", "in", several)]).num_rows == len(several)
+        report = ours.write(batch(keys[::2], 2), "upsert")
+        assert RECORD_INDEX in ours.hoodie_table.properties.reload().metadata_partitions, report
+        ours.write(batch(keys[4:7], 3), "delete")
+    ours = LakeTable.open(str(path))
+    assert sorted(ours.to_arrow(["id"])["id"].to_pylist()) == sorted(keys[:4] + keys[7:])
+    assert ours.check(keys=True) == ()

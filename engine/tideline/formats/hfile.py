@@ -1,6 +1,7 @@
 """HFiles: sorted pairs of key and value, as Hudi's metadata table and its log blocks hold them.
 
-1. Data blocks `DATABLK*` of entries in ascending order of their keys' bytes: length of the key
+1. Data blocks `DATABLK*` of entries in ascending order of their keys' bytes, or as Hudi's writers
+   sort them, in that of Java's texts (`text_order`): length of the key
    field and of the value, 4 bytes each; the key field: length of the key, 2 bytes, the key, and 10
    bytes of HBase's (no column family, the latest of times, the kind PUT), which Hudi 1.0 leaves
    out; the value; a version number, which is zero.
@@ -21,14 +22,16 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 
 from tideline.bounded.parsing import decompress_bounded, faults_named
 from tideline.bounded.read_limits import admit
 from tideline.errors import CorruptTableError, InvalidDataError, UnsupportedTableError
 from tideline.formats.protocol_buffer import read_message, read_varint
+from tideline.formats.text_order import has_own_order_in_java, java_order
 
 BLOCK_BYTES_MAX = 1024 * 1024
 TRAILER_BYTES = 4096
@@ -53,7 +56,7 @@ _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 
 @dataclass(frozen=True, slots=True)
 class HFile:
-    """Entries in the order of the file, and what is said of the file by name."""
+    """Entries in the order of their keys' bytes, and what is said of the file by name."""
 
     entries: tuple[tuple[bytes, bytes], ...] = ()
     info: Mapping[str, bytes] = field(default_factory=dict)
@@ -61,6 +64,8 @@ class HFile:
 
 def decode_hfile(body: bytes, *, path: object = None) -> HFile:
     """All of a file. An empty body is a file without entries.
+
+    Entries come in the order of their keys' bytes.
 
     Raises CorruptTableError naming `path` for what is no HFile, and for keys out of order;
     UnsupportedTableError for one above the limits on metadata or in another codec.
@@ -76,9 +81,9 @@ def decode_hfile(body: bytes, *, path: object = None) -> HFile:
             read_bytes += len(block)
             admit(read_bytes, path=path, what="HFile")
             entries += read_entries(block)
-        keys = [key for key, _ in entries]
-        if any(later < earlier for earlier, later in pairwise(keys)):
+        if not _ascend([key for key, _ in entries]):
             raise CorruptTableError("keys of an HFile are out of order")
+        entries.sort(key=itemgetter(0))
     return HFile(tuple(entries), info)
 
 
@@ -183,10 +188,10 @@ def blocks_of(tail: bytes, trailer: Trailer, path: object, start: int = 0) -> tu
     index of several levels.
     """
     blocks = tuple(Block(*entry) for entry in index_entries(tail, trailer, start, path))
+    in_order = _ascend([block.first_key for block in blocks])
     end = 0
-    for number, block in enumerate(blocks):
-        is_after = number == 0 or blocks[number - 1].first_key <= block.first_key
-        if not is_after or block.offset < end or block.size_bytes <= 0:
+    for block in blocks:
+        if not in_order or block.offset < end or block.size_bytes <= 0:
             raise CorruptTableError("the index of an HFile is not that of its blocks", path=path)
         end = block.offset + block.size_bytes
     if end > trailer.number(LOAD_AT):
@@ -252,7 +257,7 @@ def read_entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a data block with these keys, ascending. Raises as `read_entries`.
+    """The entries of a data block with these keys. Raises as `read_entries`.
 
     A key is looked for by its bytes, behind its length and in front of what follows a key; where
     that is found it must be an entry, for a longer key may end so.
@@ -261,8 +266,9 @@ def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes,
     if block[10 + key_bytes : 8 + field_bytes] != KEY_TAIL:
         yield from (entry for entry in read_entries(block) if entry[0] in keys)
         return
-    entry = 0
+    passed = 0
     for key in sorted(keys):
+        entry = passed
         spelled = struct.pack(">h", len(key)) + key + KEY_TAIL
         at = block.find(spelled, entry)
         while at >= 0:
@@ -273,6 +279,17 @@ def find_entries(block: bytes, keys: Collection[bytes]) -> Iterator[tuple[bytes,
                 yield key, block[end : end + value_bytes]
                 break
             at = block.find(spelled, at + 1)
+        if not has_own_order_in_java(key):
+            # Keys that are greater by their bytes are behind this one in Java's order, too.
+            passed = entry
+
+
+def _ascend(keys: Sequence[bytes]) -> bool:
+    """Whether keys are in the order of their bytes, or in Java's."""
+    if all(earlier <= later for earlier, later in pairwise(keys)):
+        return True
+    in_java = [java_order(key) for key in keys]
+    return all(earlier <= later for earlier, later in pairwise(in_java))
 
 
 def _first_entry_from(block: bytes, place: int, entry: int) -> int:

@@ -4,6 +4,8 @@
    reads the index where they do not.
 2. The index has the first key of every block, so that a key, or all keys with a prefix, lie in
    blocks that are known. Neighbouring blocks come with one request.
+3. A file may be in Java's order of texts. Keys that have another place there are looked for in
+   both: of the order of others nothing changes.
 
 Source: HBase's book, appendix on HFile v3; Hudi's HFileReaderImpl.
 """
@@ -11,7 +13,7 @@ Source: HBase's book, appendix on HFile v3; Hudi's HFileReaderImpl.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from tideline.bounded.parsing import faults_named
@@ -28,6 +30,7 @@ from tideline.formats.hfile import (
     read_entries,
     read_trailer,
 )
+from tideline.formats.text_order import has_own_order_in_java, java_order
 
 ReadRange = Callable[[int, int], bytes]
 """Up to `length` bytes of a file from `offset` on."""
@@ -60,7 +63,12 @@ class HFileLookup:
                 start, tail = load_at, read_range(load_at, size_bytes - load_at)
             self.info: Mapping[str, bytes] = info_at(tail, self._trailer, start, path)
             self._blocks = blocks_of(tail, self._trailer, path, start)
-        self._first_keys = [block.first_key for block in self._blocks]
+            self._first_keys = [block.first_key for block in self._blocks]
+            self._in_java = (
+                [java_order(key) for key in self._first_keys]
+                if any(map(has_own_order_in_java, self._first_keys))
+                else None
+            )
         self._sampled: list[bytes] = []
 
     def some_keys(self) -> list[bytes]:
@@ -71,25 +79,35 @@ class HFileLookup:
         return self._sampled
 
     def of_keys(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """The entries with these keys, ascending. Raises as the constructor."""
+        """The entries with these keys, in the order of the blocks. Raises as the constructor."""
         wanted: dict[int, set[bytes]] = {}
         for key in keys:
-            wanted.setdefault(bisect_right(self._first_keys, key) - 1, set()).add(key)
+            for first_keys, spelled in self._orders(key):
+                wanted.setdefault(bisect_right(first_keys, spelled) - 1, set()).add(key)
         for number, content in self._contents(wanted):
             with faults_named("HFile is truncated or broken", path=self._path):
                 yield from find_entries(content, wanted[number])
 
     def with_prefixes(self, prefixes: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """The entries whose keys begin with one of these, ascending. Raises likewise."""
+        """The entries whose keys begin with one of these, in the order of the blocks. Raises
+        likewise."""
         starts = tuple(prefixes)
         numbers: set[int] = set()
         for prefix in starts:
-            last = bisect_left(self._first_keys, _after(prefix)) if _after(prefix) else None
-            end = len(self._blocks) if last is None else last
-            numbers.update(range(max(0, bisect_left(self._first_keys, prefix) - 1), end))
+            for first_keys, spelled in self._orders(prefix):
+                after = _after(spelled)
+                end = bisect_left(first_keys, after) if after else len(first_keys)
+                numbers.update(range(max(0, bisect_left(first_keys, spelled) - 1), end))
         for _, content in self._contents(numbers):
             with faults_named("HFile is truncated or broken", path=self._path):
                 yield from (item for item in read_entries(content) if item[0].startswith(starts))
+
+    def _orders(self, key: bytes) -> Iterator[tuple[Sequence[bytes], bytes]]:
+        """The first keys of blocks, and one that is looked for among them, in each order that the
+        file may have."""
+        yield self._first_keys, key
+        if self._in_java is not None and has_own_order_in_java(key):
+            yield self._in_java, java_order(key)
 
     def _contents(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """The contents of blocks, by their numbers."""

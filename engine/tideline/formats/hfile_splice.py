@@ -24,6 +24,7 @@ from tideline.formats.hfile import (
     read_entries,
     read_trailer,
 )
+from tideline.formats.text_order import has_own_order_in_java
 
 Change = tuple[bytes, bytes | None]
 """A key with its value now, or without one where it is gone."""
@@ -33,7 +34,8 @@ def splice_hfile(
     body: bytes, changes: Sequence[Change], *, block_bytes_max: int, path: object = None
 ) -> bytes | None:
     """The file with changes, which ascend by their keys; None for one whose blocks are not copied:
-    of another codec, or with checksums.
+    of another codec, with checksums, or where the place of a change depends on the order of keys,
+    which may be Java's.
 
     Raises CorruptTableError naming `path` for what is no HFile, UnsupportedTableError for one with
     an index of several levels, or beyond the limits.
@@ -42,6 +44,9 @@ def splice_hfile(
         trailer = read_trailer(body)
         blocks = blocks_of(body, trailer, path)
         if not trailer.is_compressed or not all(block.is_copyable(body) for block in blocks):
+            return None
+        placed = (*(key for key, _ in changes), *(block.first_key for block in blocks))
+        if any(map(has_own_order_in_java, placed)):
             return None
         writer = HFileWriter(block_bytes_max=block_bytes_max)
         left = entry_count(trailer)
@@ -82,7 +87,7 @@ def _merged(
     entries: Sequence[tuple[bytes, bytes]], changes: Sequence[Change]
 ) -> Iterator[tuple[bytes, bytes]]:
     if not changes:
-        yield from entries
+        yield from sorted(entries)
         return
     now: dict[bytes, bytes | None] = {**dict(entries), **dict(changes)}
     if len(dict(entries)) < len(entries):

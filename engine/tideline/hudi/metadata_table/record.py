@@ -169,7 +169,7 @@ def decode_record_hfile(
 
 
 def wanted_entries(lookup: HFileLookup, keys: WantedKeys) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of an HFile with some keys, ascending, read as they are consumed. Raises as
+    """The entries of an HFile with some keys, read as they are consumed. Raises as
     `decode_record_hfile`."""
     if isinstance(keys, KeyPrefixes):
         return lookup.with_prefixes([prefix.encode() for prefix in keys.prefixes])
