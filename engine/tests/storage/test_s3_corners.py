@@ -83,9 +83,8 @@ def write_all(store: ObjectStore, *, large_bytes: int = PART_BYTES + 1) -> None:
         (KMS, S3Rules(demanded=KMS_HEADERS)),
         ({"requester_pays": "true"}, S3Rules(requester_pays=True)),
         ({}, S3Rules(path="/storage/v1/s3")),
-        ({}, S3Rules(is_directory=True)),
     ],
-    ids=["sse-s3", "sse-kms", "sse-kms-key", "requester-pays", "path", "directory"],
+    ids=["sse-s3", "sse-kms", "sse-kms-key", "requester-pays", "path"],
 )
 def test_a_bucket_gets_what_it_demands(
     server: RuledS3Server, options: Mapping[str, str], rules: S3Rules
@@ -235,22 +234,6 @@ def test_keys_of_the_customer_are_refused_from_the_environment(
     with pytest.raises(ConfigError, match="SSE-C"):
         StoreLocation.of("s3://lake/t")
     assert StoreLocation.of("/tmp/t").options == ()
-
-
-def test_a_directory_bucket_is_refused_by_name(server: RuledS3Server) -> None:
-    """Its lists are in no order, and start at the beginning."""
-    with pytest.raises(ConfigError, match="directory buckets"):
-        StoreLocation.of("s3://lake--use1-az4--x-s3/t")
-    server.rules = S3Rules(is_directory=True)
-    store = opened(server, {})
-    for number in range(40):
-        store.put(f"day={number % 3}/{number:02}", b"1")
-    listed = [item.path for item in store.list()]
-    assert sorted(listed) == sorted(f"day={number % 3}/{number:02}" for number in range(40))
-    assert listed != sorted(listed)
-    assert store.list_directory().directories == ("day=0", "day=1", "day=2")
-    with pytest.raises(StorageUnavailableError, match="400 InvalidRequest"):
-        next(iter(store.list_after("day=1")))
 
 
 @pytest.mark.slow

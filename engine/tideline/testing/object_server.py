@@ -117,10 +117,6 @@ class ObjectHandler(BaseHTTPRequestHandler):
         """A request to a bucket itself."""
         self.refuse(501, "NotImplemented")
 
-    def listed(self, names: list[str]) -> list[str]:
-        """Names of a listing, in the order in which it has them."""
-        return sorted(names)
-
     def _handle(self) -> None:
         parts = urlsplit(self.path)
         query = {
@@ -259,7 +255,7 @@ class ObjectHandler(BaseHTTPRequestHandler):
         is_cut = left == 0 and bool(names) and names[-1] > last
         more = f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" if is_cut else ""
         ends = f"<IsTruncated>{str(is_cut).lower()}</IsTruncated>{more}"
-        page = "".join(shown[name] for name in self.listed([*shown]))
+        page = "".join(shown[name] for name in sorted(shown))
         self.answer(200, f"<ListBucketResult>{page}{ends}</ListBucketResult>".encode())
 
     def _headers(self, found: StoredObject) -> dict[str, str]:

@@ -1,11 +1,10 @@
 """S3 in memory on the loopback interface, with rules that buckets of some users have and MinIO has
 not: headers that a policy demands, tokens that end, a path before the buckets, requester pays,
-versions that stay, deletes that are denied, directory buckets (S3 Express).
+versions that stay, deletes that are denied.
 """
 
 from __future__ import annotations
 
-import random
 import re
 import ssl
 import threading
@@ -35,9 +34,8 @@ class S3Rules:
       `bucket_of_host`: the bucket that the server's name says, so that paths have none.
     - `requester_pays`: every request says so. `keeps_versions`: deletes and replacements leave what
       was there. `keeps`: whether the delete of a key is denied.
-    - `is_directory`: lists are in no order, have prefixes that end in a slash, and start at the
-      beginning. `takes_backslashes_for_slashes`: in names, as SeaweedFS does unless told otherwise.
-      `answer`: status and code for all requests.
+    - `takes_backslashes_for_slashes`: in names, as SeaweedFS does unless told otherwise. `answer`:
+      status and code for all requests.
     """
 
     demanded: Mapping[str, str | None] = field(default_factory=dict)
@@ -47,7 +45,6 @@ class S3Rules:
     requester_pays: bool = False
     keeps_versions: bool = False
     keeps: Callable[[str], bool] = lambda _: False
-    is_directory: bool = False
     takes_backslashes_for_slashes: bool = False
     answer: tuple[int, str] | None = None
 
@@ -79,8 +76,6 @@ class _Handler(ObjectHandler):
         makes = self.command == "PUT" if "uploadId" not in query else False
         if key and (makes or "uploads" in query) and not self._has(rules.demanded):
             return _DENIED
-        if rules.is_directory and not key and self.command == "GET":
-            return self._no_listing(query)
         return None
 
     def holds(self, there: StoredObject | None) -> bool:
@@ -122,24 +117,11 @@ class _Handler(ObjectHandler):
                     said.append(f"<Error>{name}{why}</Error>")
         self.answer(200, f"<DeleteResult>{''.join(said)}</DeleteResult>".encode())
 
-    def listed(self, names: list[str]) -> list[str]:
-        ordered = super().listed(names)
-        if self.served.rules.is_directory:
-            random.Random(len(ordered)).shuffle(ordered)
-        return ordered
-
     def _has(self, demanded: Mapping[str, str | None]) -> bool:
         return all(
             name in self.headers and value in (None, self.headers[name])
             for name, value in demanded.items()
         )
-
-    def _no_listing(self, query: Mapping[str, str]) -> tuple[int, str] | None:
-        prefix = query.get("prefix", "")
-        is_whole = not prefix or prefix.endswith("/")
-        delimits = query.get("delimiter", "/") == "/"
-        is_listed = is_whole and delimits and not query.get("start-after")
-        return None if is_listed else (400, "InvalidRequest")
 
     def _deleted(self, bucket: ObjectBucket, key: str) -> bool:
         if self.served.rules.keeps(key):

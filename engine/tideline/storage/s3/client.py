@@ -26,10 +26,10 @@ from tideline.storage.remote.connection import (
     settings_at,
     trusted_authorities,
 )
+from tideline.storage.s3.directory_bucket import is_directory_bucket, zonal_url
 from tideline.storage.s3.identity import S3Identity, implicit_identity
 from tideline.storage.s3.request_headers import RequestHeaders
 
-_DIRECTORY_BUCKET = "--x-s3"
 _HOST_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
@@ -56,14 +56,10 @@ class S3Endpoint:
     def server(self, bucket: str) -> str:
         """The URL that requests for `bucket` go to. Raises ConfigError for a bucket that would name
         another server, since tables and catalogs name buckets, for a host name that cannot be, and
-        for a directory bucket.
+        for what a directory bucket does not take.
         """
-        if bucket.endswith(_DIRECTORY_BUCKET):
-            raise ConfigError(
-                "directory buckets (S3 Express One Zone) are not used: their sessions and their "
-                "lists were not tried; choose a general purpose bucket",
-                value=bucket,
-            )
+        if is_directory_bucket(bucket):
+            return zonal_url(bucket, self.region, endpoint=self.url, headers=self.headers)
         if self.path_style:
             return self.service_url
         if not _HOST_PART.fullmatch(bucket):
@@ -118,6 +114,7 @@ def open_client(
     else:
         credentials = _given(using, endpoint.region, authorities)
     settings = settings_at(endpoint, url, limits, data=data, using=using)
+    in_directory = is_directory_bucket(bucket)
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.
         return obstore.store.S3Store(
@@ -125,7 +122,8 @@ def open_client(
             endpoint=url,
             aws_endpoint_url_s3=url,
             region=endpoint.region,
-            virtual_hosted_style_request=not endpoint.path_style,
+            virtual_hosted_style_request=in_directory or not endpoint.path_style,
+            s3_express=in_directory,
             conditional_put="etag",
             **cast(Any, endpoint.headers.client_settings()),
             **cast(Any, credentials),

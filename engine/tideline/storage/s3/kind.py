@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tideline.errors import ConfigError
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import checked_endpoint, checked_switch
+from tideline.storage.s3.directory_bucket import is_directory_bucket, zonal_service
 from tideline.storage.s3.request_headers import VARIABLES, RequestHeaders, checked_headers
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
 
@@ -44,6 +45,8 @@ def _server(uri: str, options: Options) -> str | None:
 def _create_missing(uri: str, options: Options) -> bool:
     if options.get("create_bucket") != "true":
         return False
+    if is_directory_bucket(bucket_and_prefix(uri)[0]):
+        raise ConfigError("a directory bucket is not created here: create it first", path=uri)
     # It needs a client of its own.
     from tideline.storage.s3.bucket import create_missing_bucket
 
@@ -55,17 +58,19 @@ def _hadoop_settings(uri: str, options: Options) -> dict[str, str]:
     from tideline.storage.s3.identity import S3Identity
 
     region = options.get("region", _REGION)
+    bucket, path_style = bucket_and_prefix(uri)[0], options.get("path_style", "true")
     # Always set: the SDK would take an endpoint left out from the environment.
     endpoint = options.get("endpoint") or f"https://s3.{region}.amazonaws.com"
+    if is_directory_bucket(bucket):
+        endpoint, path_style = zonal_service(bucket, region), "false"
     settings = {
         "endpoint": endpoint,
         "endpoint.region": region,
-        "path.style.access": options.get("path_style", "true"),
+        "path.style.access": path_style,
         "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
         "aws.credentials.provider": S3Identity.of(os.environ).source.s3a_provider,
         **RequestHeaders.of(options).s3a_settings(),
     }
-    bucket = bucket_and_prefix(uri)[0]
     return {f"fs.s3a.bucket.{bucket}.{name}": text for name, text in settings.items()}
 
 

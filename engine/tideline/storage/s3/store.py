@@ -12,12 +12,14 @@ from typing import Any
 import obstore
 
 from tideline.errors import InvalidDataError
+from tideline.storage.object_store import Listing
 from tideline.storage.probe.backslash import lists_backslashes
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.remote.failure import StoreWords
 from tideline.storage.remote.store import RemoteStore
 from tideline.storage.s3.client import S3Endpoint, open_client
+from tideline.storage.s3.directory_bucket import is_directory_bucket
 
 _ELSEWHERE = "the bucket lives at another endpoint or region"
 _NO_KEY = "the KMS has no such key (sse_kms_key_id)"
@@ -73,6 +75,13 @@ class S3Store(RemoteStore):
         super().__init__(
             bucket, prefix, endpoint=endpoint or S3Endpoint(), limits=limits, connection=connection
         )
+
+    def list_directory(self, prefix: str = "") -> Listing:
+        found = super().list_directory(prefix)
+        if not is_directory_bucket(self._bucket):
+            return found
+        objects = sorted(found.objects, key=lambda item: item.path)
+        return Listing(tuple(objects), tuple(sorted(found.directories)))
 
     def _version(self, result: Mapping[str, Any]) -> str:
         if result.get("version") not in (None, "", "null"):
