@@ -63,7 +63,12 @@ class Shared(SharedFolder):
     rows: dict[str, tuple[str, int]]
 
     def by_hudi(
-        self, keys: Iterable[int], v: int, operation: str = "upsert", shift: int = 0
+        self,
+        keys: Iterable[int],
+        v: int,
+        operation: str = "upsert",
+        shift: int = 0,
+        more: Mapping[str, str] | None = None,
     ) -> None:
         given = {
             "hoodie.table.name": "shared",
@@ -75,6 +80,7 @@ class Shared(SharedFolder):
             "hoodie.compact.inline": "false",
             **KEPT[self.is_partitioned],
             **version_options(self.version),
+            **(more or {}),
         }
         batch = rows(keys, v, 0 if self.is_partitioned else shift)
         self.peer.write(str(self.path), batch, operation=operation, options=given)
@@ -225,6 +231,31 @@ def test_compactions_of_the_metadata_table_take_it_along(shared: Shared) -> None
         if v % 3 == 0:
             shared.by_us([v - 1], v, "delete")
             shared.by_hudi([v + 1, 2 * v], v)
+    shared.check()
+
+
+def test_log_compactions_of_the_metadata_table_are_read(shared: Shared) -> None:
+    soon = {
+        "hoodie.metadata.log.compaction.enable": "true",
+        "hoodie.metadata.log.compaction.blocks.threshold": "2",
+        "hoodie.metadata.compact.max.delta.commits": "30",
+    }
+    for v in range(2, 5):
+        shared.by_hudi([v, v + 1, 20 + v], v, more=soon)
+    timeline = shared.path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    assert list(timeline.glob("*.logcompaction.requested"))
+    shared.check()
+    shared.by_us([3, 21, 40], 5)
+    shared.by_us([4], 6, "delete")
+    shared.check()
+    shared.by_hudi([4, 40], 7, more=soon)
+    shared.check()
+    shared.small.lake().write(
+        rows([3, 41], 8), "upsert", options={"hoodie.metadata.compact.max.delta.commits": "1"}
+    )
+    shared.rows |= {"k003": ("p1", 8), "k041": ("p1", 8)}
+    shared.check()
+    shared.by_hudi([3, 41], 9, more=soon)
     shared.check()
 
 

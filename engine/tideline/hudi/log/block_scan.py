@@ -6,9 +6,7 @@ Blocks are collected by instant, then put in order:
    later than the newest one read, pending, or neither completed nor archived.
 2. A rollback command removes what its target has written before it in the files; blocks of that
    instant that come after it count again. Whether the rollback itself completed does not matter.
-3. Instants are gone through newest first, in the order they were first seen. One of a log
-   compaction names the instants whose blocks it holds; the newest of these found takes its blocks,
-   the others nothing. All other instants take their own.
+3. Blocks of a log compaction stand for those of others (`timeline.compacted_instants`).
 
 Source: Hudi's BaseHoodieLogRecordReader (1.2, tables before version 8).
 """
@@ -22,6 +20,7 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey
 from tideline.hudi.table.file_group import LogFile
 from tideline.hudi.timeline.committed import CommittedInstants
+from tideline.hudi.timeline.compacted_instants import counted_instants, stands_for
 from tideline.hudi.timeline.instant_time import InstantTime
 
 
@@ -112,20 +111,12 @@ class _Scan:
         self._by_instant.pop(_instant(block, HeaderKey.TARGET_INSTANT_TIME), None)
 
     def result(self) -> SelectedBlocks:
-        compacted_into: dict[InstantTime, InstantTime] = {}
-        taken: list[InstantTime] = []
-        for instant in reversed(self._by_instant):
-            headers = self._by_instant[instant][0].frame.headers
-            if (listed := headers.get(HeaderKey.COMPACTED_BLOCK_TIMES)) is not None:
-                # It may itself have been compacted since.
-                final = compacted_into.get(instant, instant)
-                for text in listed.split(","):
-                    compacted_into[InstantTime(text.strip())] = final
-            else:
-                final = compacted_into.get(instant, instant)
-                if final not in taken:
-                    taken.append(final)
-        taken.reverse()
+        taken = counted_instants(
+            {
+                instant: stands_for(blocks[0].frame.headers.get(HeaderKey.COMPACTED_BLOCK_TIMES))
+                for instant, blocks in self._by_instant.items()
+            }
+        )
         return SelectedBlocks(
             tuple(block for instant in taken for block in self._by_instant[instant]),
             tuple(taken),

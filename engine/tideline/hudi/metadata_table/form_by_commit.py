@@ -3,7 +3,8 @@
 1. A log counts when its instant is completed, which the listing of its slice has seen to already.
 2. Commits count in the order in which they completed: of two writers the one that began first may
    have been the last, and knows of the other.
-3. A compaction is at the completion time of the commit that it is part of: above everything before.
+3. Blocks of a log compaction of Hudi's stand for those of others (`timeline.compacted_instants`).
+4. A compaction is at the completion time of the commit that it is part of: above everything before.
    None is made while a commit since the last one is of an instant that is pending in the table.
 
 Source: Hudi's HoodieBackedTableMetadataWriter.
@@ -14,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from tideline.formats.log_block import BlockFrame, BlockKind
+from tideline.errors import UnsupportedTableError
+from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey
 from tideline.hudi.metadata_table.form import Completions, ReadFrames
 from tideline.hudi.table.file_group import FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.active import ActiveTimeline
+from tideline.hudi.timeline.compacted_instants import StandsFor, counted_instants, stands_for
 from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
@@ -48,10 +51,20 @@ class FormByCommit:
         timeline: ActiveTimeline,  # noqa: ARG002 -- the slice has only logs of completed commits
         without: Collection[InstantTime],
     ) -> Iterator[tuple[LogFile, BlockFrame]]:
+        found: dict[InstantTime, list[tuple[LogFile, BlockFrame]]] = {}
         for log in logs:
             if log.instant not in without:
-                frames = read(log)
-                yield from ((log, each) for each in frames if each.kind is not BlockKind.COMMAND)
+                frames = [frame for frame in read(log) if frame.kind is not BlockKind.COMMAND]
+                found.setdefault(log.instant, []).extend((log, frame) for frame in frames)
+        seen = {time: _stands_for(blocks) for time, blocks in found.items() if blocks}
+        for time, others in seen.items():
+            if not set(without).isdisjoint(others or ()):
+                raise UnsupportedTableError(
+                    "a log compaction has what is not completed in the table",
+                    path=found[time][0][0].path,
+                )
+        for time in counted_instants(seen):
+            yield from found[time]
 
     def written_at(
         self,
@@ -89,3 +102,7 @@ class FormByCommit:
 
 
 BY_COMMIT = FormByCommit()
+
+
+def _stands_for(blocks: Sequence[tuple[LogFile, BlockFrame]]) -> StandsFor:
+    return stands_for(blocks[0][1].headers.get(HeaderKey.COMPACTED_BLOCK_TIMES))

@@ -74,6 +74,11 @@ class FormBySlice:
                     found = [item for item in found if item[0] != target]
                 elif frame.kind is BlockKind.COMMAND:
                     raise UnsupportedTableError("a log block with another command", path=log.path)
+                elif HeaderKey.COMPACTED_BLOCK_TIMES in frame.headers:
+                    raise UnsupportedTableError(
+                        "a log compaction of a metadata table of version 6 is not read",
+                        path=log.path,
+                    )
                 else:
                     found.append((_instant(log, frame), log, frame))
         for time, log, frame in found:

@@ -4,7 +4,8 @@ What is said of one file is true for ever. What is said of more than a file, suc
 is that of the newest commit, so that it is compared after it was read:
 
 1. Every commit in the timeline that the metadata table was read by is completed in the reader's.
-   One that is not comes from a writer that is about to complete its commit, or that died there.
+   One that is not comes from a writer that is about to complete its commit, or that died there;
+   or it is a log compaction, which changes nothing.
 2. The metadata table's timeline has still the same completed instants, and the table's too. So
    nothing was made, dropped or undone in between, which the reader might have seen in part.
 3. The partitions are listed still.
@@ -32,7 +33,10 @@ def was_in_step(
     what `timeline` shows. Call after the last look. Raises what the timelines raise."""
     commits = read_by.of(Action.DELTACOMMIT).completed()
     return (
-        all(_is_completed(timeline, commit.time) for commit in commits)
+        all(
+            _is_completed(timeline, commit.time) or metadata.is_log_compaction(commit.time)
+            for commit in commits
+        )
         and set(partitions) <= set(table.properties.reload().metadata_partitions)
         and _have_not_moved(read_by, metadata.timeline())
         and _have_not_moved(timeline, table.timeline())

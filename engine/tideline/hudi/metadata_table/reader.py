@@ -59,7 +59,7 @@ from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.properties import load_any_table_config
 from tideline.hudi.table.table_config import METADATA_TABLE_PATH
 from tideline.hudi.timeline.active import ActiveTimeline, TimelineStore
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.store_below import StoreBelow
@@ -104,6 +104,12 @@ class MetadataTable:
     def timeline(self) -> ActiveTimeline:
         """Its active timeline as it is now."""
         return self.timelines.load()
+
+    def is_log_compaction(self, time: InstantTime) -> bool:
+        """Whether a commit here is one of Hudi's that put logs together. It completes as others do,
+        and is known by the object that it began with."""
+        began = Instant(time, Action.LOGCOMPACTION, State.REQUESTED)
+        return self.store.head(self.timelines.path(began)) is not None
 
     def read(
         self, partition: MetadataPartition, without: Collection[InstantTime] = ()
@@ -321,10 +327,6 @@ class MetadataTable:
         """What the logs of a slice say."""
         logs = _Logs(self.store)
         for log, frame in self.form.counted(piece.log_files, logs.frames, timeline, without):
-            if HeaderKey.COMPACTED_BLOCK_TIMES in frame.headers:
-                raise UnsupportedTableError(
-                    "a log compaction of a metadata table is not read", path=log.path
-                )
             schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
             content = logs.content(log, frame)
             if seen is not None and not seen and frame.kind is BlockKind.HFILE_DATA:

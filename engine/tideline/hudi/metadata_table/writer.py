@@ -198,8 +198,9 @@ class MetadataWriter:
     def undo(self, time: InstantTime, timeline: ActiveTimeline | None = None) -> bool:
         """Take back a commit of any writer, and compactions under way; whether nothing is left.
 
-        False where a compaction has taken it in. Files of partitions that are not kept go, too.
-        Raises CorruptTableError where one has what others wrote as well, or Hudi is at it.
+        False where a compaction has taken it in, or one of logs may have. Files of partitions that
+        are not kept go, too. Raises CorruptTableError where one has what others wrote as well, or
+        Hudi is at it.
         """
         timeline = self._metadata.timeline() if timeline is None else timeline
         rollback = timeline.of(Action.ROLLBACK).pending().first()
@@ -215,6 +216,8 @@ class MetadataWriter:
             return timeline.find(time) is None
         compaction = timeline.of(Action.COMMIT).completed().last()
         if found.completed_at and compaction and found.completed_at <= compaction.time:
+            return False
+        if self._is_followed_by_log_compaction(found, timeline):
             return False
         written = self._files_of(time)
         if found.is_completed:
@@ -241,6 +244,15 @@ class MetadataWriter:
         for instant in unknown:
             if not _may_be_build(instant.time) or not self._is_built():
                 self.undo(instant.time, timeline)
+
+    def _is_followed_by_log_compaction(self, found: Instant, timeline: ActiveTimeline) -> bool:
+        """Whether one of Hudi's may hold what an instant wrote."""
+        at = found.completed_at
+        return at is not None and any(
+            self._metadata.is_log_compaction(other.time)
+            for other in timeline.of(Action.DELTACOMMIT).completed()
+            if (other.completed_at or other.time) > at
+        )
 
     def _is_built(self) -> bool:
         """Whether a partition is being built that is not in use yet."""
