@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from tideline.iceberg.table.file_io import FileIO
 from tideline.trust.named_places import normalised
+
+_LOCAL = "file:///"
 
 
 class FilePlaces:
@@ -19,9 +23,13 @@ class FilePlaces:
         """The place of a recorded location. Raises CorruptTableError for what is none."""
         if uri.startswith(self._recorded):
             below = uri[len(self._recorded) :]
-            if "//" not in below:
+            if "//" not in (path := f"/{below}") and "/." not in path:
                 return self._root + below
-        return self._io.actual_uri(uri)
+        place = self._io.actual_uri(uri)
+        if place.startswith(_LOCAL) and "/." in place:
+            # The system of files takes `.` and `..` out, as it does empty names.
+            return _LOCAL + posixpath.normpath(place[len(_LOCAL) - 1 :]).lstrip("/")
+        return place
 
     def is_own(self, place: str) -> bool:
         """Whether a file may be deleted as this table's.
