@@ -144,10 +144,44 @@ def test_a_table_whose_updates_a_publication_would_refuse_is_not_published(
     assert "replica identity" in table.obstacle
     # People's own statements are what it is about.
     postgres.execute("update t set v = 'still'")
-    postgres.execute("alter table t replica identity full")
+    postgres.execute("create unique index y on t (id)", "alter table t alter id set not null")
+    postgres.execute("alter table t replica identity using index y")
     found = feed(tmp_path, postgres)
     found.drain()
-    postgres.execute("update t set v = 'full'")
+    postgres.execute("update t set v = 'named'")
+    require_same(found, postgres, "id, v")
+
+
+def test_a_key_that_two_rows_may_have_within_a_transaction_is_none(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute(
+        "create table t (id int, v text, primary key (id) deferrable)",
+        "alter table t replica identity full",
+        "insert into t values (1, 'a'), (2, 'b'), (3, 'c')",
+    )
+    with pytest.raises(ConfigError, match="a key that is deferrable is none"):
+        feed(tmp_path, postgres).drain()
+    # In this order of the log the rows 2 and 3 are written, and deleted as those of before.
+    postgres.execute("update t set id = id + 1")
+    postgres.execute("alter table t drop constraint t_pkey, add primary key (id)")
+    found = feed(tmp_path, postgres)
+    found.drain()
+    postgres.execute("update t set id = id - 1")
+    require_same(found, postgres, "id, v")
+
+
+def test_a_column_whose_name_rows_need_on_their_way_is_left_out(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute("create table t (id int primary key, _tideline_sequence bigint, v text)")
+    found = feed(tmp_path, postgres)
+    found.drain()
+    postgres.execute(
+        "insert into t values (1, 9, 'a')",
+        "update t set _tideline_sequence = 1, v = 'b'",
+        "update t set _tideline_sequence = 0, v = 'c'",
+    )
     require_same(found, postgres, "id, v")
 
 

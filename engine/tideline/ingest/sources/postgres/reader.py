@@ -351,7 +351,11 @@ def columns_of(declared: DeclaredPostgres, table: ServerTable, shape: Shape) -> 
     else:
         schema = shape.schema or inferred_schema(table.columns, shape.record_key)
     return pa.schema(
-        [item for item in schema if not is_meta_column(item.name) and item.name != DELETED_FLAG]
+        [
+            item
+            for item in schema
+            if not is_meta_column(item.name) and item.name not in (DELETED_FLAG, ARRIVAL)
+        ]
     )
 
 

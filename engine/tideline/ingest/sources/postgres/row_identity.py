@@ -1,8 +1,9 @@
 """By what the rows of a table of Postgres are known: the columns of its key, and how these compare.
 
 1. A key is that of the primary key, where changes name rows by it; else of the index of the replica
-   identity. One that is deferrable names no rows: a server refuses updates and deletes of a table
-   that is published with it.
+   identity. One that is deferrable is none: within a transaction two rows may have it, and the log
+   does not say which of them was changed next. Alone it names no rows: a server refuses updates
+   and deletes of a table that is published with it.
 2. Types of extensions have operators in the schema of the extension, which is not searched: these
    are named in full.
 """
@@ -17,9 +18,9 @@ from tideline.ingest.sources.postgres.server_table import Operators, ServerColum
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import literal, quoted
 
-IS_KEY = """x.indisvalid and case c.relreplident
+IS_KEY = """x.indisvalid and x.indimmediate and case c.relreplident
   when 'f' then x.indisprimary
-  when 'd' then x.indisprimary and x.indimmediate
+  when 'd' then x.indisprimary
   when 'i' then x.indisreplident or x.indisprimary and exists(
     select from pg_index named where named.indrelid = c.oid and named.indisvalid
       and named.indisreplident and x.indkey[0:x.indnkeyatts - 1]::int2[]
