@@ -3,16 +3,18 @@
 A cursor stands in each record. Field by field, numpy reads at all of them, and moves them on: a
 number of variable length is read in as many steps as the longest has bytes; of a union those are
 read further that are not null. Texts are cut out by Arrow, between bounds that ascend with the
-records. Columns that nobody wants are only stepped over.
+records. Columns that nobody wants are only stepped over. Of arrays the n-th items are read in all
+records that have as many, and put in the order of the records at last.
 
-Arrays are not taken, nor is anything unusual: records that end elsewhere than their bytes do, texts
-that are none, numbers out of range. What is wrong with these the caller finds out in another way.
+Nothing unusual is taken: records that end elsewhere than their bytes do, texts that are none,
+numbers out of range, arrays of very many items. What is wrong with these the caller finds out in
+another way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +28,8 @@ _Make: TypeAlias = Callable[[], pa.Array]
 _Read: TypeAlias = tuple[_Make, _Numbers]
 _BYTES_MAX = (1 << 31) - 1
 _SHIFT_MAX = 63
+_ROUNDS_MAX = 20_000
+"""How many times items of arrays are read, each time those of all records that have one more."""
 _FLOATS = {"float": ("<f4", 4), "double": ("<f8", 8)}
 
 
@@ -35,7 +39,7 @@ def decode_columns(
     """The columns of these records that are wanted, in the types of `stored`, which has one for
     each field of the physical schema. None where they are not read here."""
     schema = resolved_record(schema_json)
-    if schema is None or not datums or _has_arrays(schema):
+    if schema is None or not datums:
         return None
     body = b"".join(datums)
     if len(body) > _BYTES_MAX:
@@ -45,8 +49,8 @@ def decode_columns(
     records = _Records(body, np.frombuffer(body, np.uint8))
     at, made = ends - lengths, {}
     try:
-        for field, item in zip(schema["fields"], stored, strict=True):
-            make, at = records.read(field["type"], item.type, at, ends)
+        for part, item in zip(schema["fields"], stored, strict=True):
+            make, at = records.read(part["type"], item.type, at, ends)
             if item.name in wanted:
                 made[item.name] = make()
         if (at != ends).any():
@@ -67,6 +71,7 @@ class _Records:
 
     body: bytes
     octets: npt.NDArray[np.uint8]
+    rounds: Iterator[int] = field(default_factory=lambda: iter(range(_ROUNDS_MAX)))
 
     def read(self, schema: Any, stored: pa.DataType, at: _Numbers, ends: _Numbers) -> _Read:
         """A value of a type: how to make an array of the values."""
@@ -93,6 +98,8 @@ class _Records:
             return lambda: pa.array(flags.view(np.bool_)), at + 1
         if kind == "enum":
             return self._symbols(schema["symbols"], at, ends)
+        if kind == "array":
+            return self._array(schema["items"], stored, at, ends)
         if kind == "null":
             return lambda: pa.nulls(len(at)), at
         return self._record(schema, stored, at, ends)
@@ -166,11 +173,54 @@ class _Records:
         places = pa.array(np.cumsum(is_present) - 1, mask=~is_present)
         return lambda: make().take(places), at
 
+    def _array(self, items: Any, stored: Any, at: _Numbers, ends: _Numbers) -> _Read:
+        """Blocks of items behind their number, until there is none."""
+        count, at = len(at), at.copy()
+        makes: list[_Make] = []
+        owners: list[_Numbers] = [np.zeros(0, np.int64)]
+        open_ones = np.arange(count)
+        while len(open_ones):
+            left = self._block_lengths(open_ones, at, ends)
+            open_ones = active = open_ones[left > 0]
+            left = left[left > 0]
+            while len(active):
+                begins = at[active]
+                make, at[active] = self.read(items, stored.value_type, begins, ends[active])
+                if next(self.rounds, None) is None or (at[active] == begins).any():
+                    raise _UnusualError
+                makes.append(make)
+                owners.append(active)
+                active, left = active[left > 1], left[left > 1] - 1
+
+        def together() -> pa.Array:
+            if not makes:
+                return pa.array([[]] * count, stored)
+            owner = np.concatenate(owners)
+            order = pa.array(np.argsort(owner, kind="stable"))
+            values = pa.concat_arrays([make() for make in makes]).take(order)
+            bounds = np.append(0, np.cumsum(np.bincount(owner, minlength=count)))
+            return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), values, type=stored)
+
+        return together, at
+
+    def _block_lengths(self, of: _Numbers, at: _Numbers, ends: _Numbers) -> _Numbers:
+        """How many items come in these arrays, whose places are moved on. A number below zero has
+        the bytes of the block behind it."""
+        lengths, at[of] = self._varints(at[of], ends[of])
+        sized = of[lengths < 0]
+        if len(sized):
+            _, at[sized] = self._varints(at[sized], ends[sized])
+        lengths = np.abs(lengths)
+        # Each item has a byte.
+        if ((lengths < 0) | (lengths > ends[of] - at[of])).any():
+            raise _UnusualError
+        return lengths
+
     def _record(self, schema: Any, stored: pa.DataType, at: _Numbers, ends: _Numbers) -> _Read:
         made: list[_Make] = []
         count = len(at)
-        for field, item in zip(schema["fields"], stored, strict=True):
-            make, at = self.read(field["type"], item.type, at, ends)
+        for part, item in zip(schema["fields"], stored, strict=True):
+            make, at = self.read(part["type"], item.type, at, ends)
             made.append(make)
 
         def together() -> pa.Array:
@@ -179,11 +229,3 @@ class _Records:
             return pa.StructArray.from_arrays([make() for make in made], fields=list(stored))
 
         return together, at
-
-
-def _has_arrays(schema: Any) -> bool:
-    if isinstance(schema, list):
-        return any(map(_has_arrays, schema))
-    if schema["type"] == "array":
-        return True
-    return any(_has_arrays(field["type"]) for field in schema.get("fields", ()))

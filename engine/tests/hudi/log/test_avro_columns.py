@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideline.errors import CorruptTableError, InvalidDataError
-from tideline.formats import avro_columns
+from tideline.formats import avro_column_reader, avro_columns
 from tideline.formats.avro import encode_records, physical_schema
 from tideline.formats.avro_column_reader import decode_columns
 from tideline.formats.avro_columns import encode_framed_rows, takes
@@ -254,6 +254,15 @@ def read_as_columns(datums: list[bytes], avro: str) -> dict[str, pa.Array] | Non
         ("null", [None, None]),
         (["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
          [Decimal("1.25"), None]),
+        ({"type": "array", "items": "long"}, [[], [1, -70, 2**40], [5] * 300]),
+        ({"type": "array", "items": ["null", "string"]}, [["a", None, ""], [], [None]]),
+        (["null", {"type": "array", "items": {"type": "array", "items": "double"}}],
+         [[[1.5], [], [2.5, 3.5]], None, [], [[]]]),
+        ({"type": "array", "items": PAIR},
+         [[{"x": 1, "y": "a"}, {"x": 2, "y": None}], [], [{"x": -5, "y": "z"}]]),
+        (["null", {"type": "array", "items": ENUM}], [["B", "A"], None, ["A"]]),
+        ({"type": "array", "items": {"type": "fixed", "name": "f", "size": 3}}, [[b"abc"], []]),
+        ({"type": "array", "items": "boolean"}, [[True, False], [], [False]]),
     ],
     ids=str,
 )  # fmt: skip
@@ -276,11 +285,53 @@ def test_records_are_read_as_columns(kind: Any, values: list[Any]) -> None:
     assert some.equals(read_by_fastavro(datums, avro, columns=["BEHIND"]))
 
 
-def test_arrays_are_read_by_fastavro() -> None:
-    avro = avro_of(pa.schema([("tags", pa.list_(pa.field("element", pa.string())))]))
-    datums = encode_records(avro, [{"tags": ["a", None]}])
-    assert read_as_columns(datums, avro) is None
-    assert decode_avro_rows(datums, avro).to_pylist() == [{"tags": ["a", None]}]
+def test_maps_are_read_as_columns() -> None:
+    kind = pa.map_(pa.string(), pa.field("value", pa.list_(pa.field("element", pa.int64()))))
+    schema = pa.schema([pa.field("c", kind)])
+    rows = [{"c": [("a", [1, None]), ("b", None)]}, {"c": None}, {"c": []}, {"c": [("", [])]}]
+    avro = avro_of(schema)
+    datums = split_avro_content(
+        content_of(encode_data_block(LogFormat.AVRO, pa.Table.from_pylist(rows, schema), avro, NOW))
+    )
+    assert read_as_columns(datums, avro) is not None
+    assert decode_avro_rows(datums, avro).to_pylist() == rows
+    assert decode_avro_rows(datums, avro).equals(read_by_fastavro(datums, avro))
+
+
+NUMBERS = json.dumps(
+    {"type": "record", "name": "t", "fields": [
+        {"name": "c", "type": {"type": "array", "items": "int"}}, {"name": "n", "type": "int"}]}
+)  # fmt: skip
+
+
+def test_arrays_of_several_blocks_with_and_without_their_bytes() -> None:
+    datums = [
+        # Two items, one, and the end; then the number behind the array.
+        b"\x04\x02\x04\x02\x06\x00\x0e",
+        # Two in two bytes, one.
+        b"\x03\x04\x02\x04\x02\x06\x00\x0e",
+        b"\x00\x0e",
+    ]
+    assert read_as_columns(datums, NUMBERS) is not None
+    found = decode_avro_rows(datums, NUMBERS)
+    assert found.to_pydict() == {"c": [[1, 2, 3], [1, 2, 3], []], "n": [7, 7, 7]}
+    assert found.equals(read_by_fastavro(datums, NUMBERS))
+
+
+def test_arrays_of_very_many_items_and_of_nothing_are_left_to_fastavro(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = encode_records(NUMBERS, [{"c": list(range(30)), "n": 1}, {"c": [], "n": 2}])
+    assert read_as_columns(many, NUMBERS) is not None
+    monkeypatch.setattr(avro_column_reader, "_ROUNDS_MAX", 29)
+    assert read_as_columns(many, NUMBERS) is None
+    assert decode_avro_rows(many, NUMBERS).to_pydict() == {"c": [list(range(30)), []], "n": [1, 2]}
+    nothing = json.loads(NUMBERS)
+    nothing["fields"][0]["type"]["items"] = "null"
+    stored = pa.schema([("c", pa.list_(pa.null())), ("n", pa.int32())])
+    for number in (b"\x02", b"\xfe\xff\xff\xff\x0f"):
+        datums = [number + b"\x00\x02"]
+        assert decode_columns(json.dumps(nothing), datums, stored, stored.names) is None
 
 
 BROKEN = json.dumps(
@@ -293,6 +344,8 @@ BROKEN = json.dumps(
             {"name": "c", "type": ["null", "double"]},
             {"name": "d", "type": ["null", PAIR]},
             {"name": "e", "type": ["null", "int"]},
+            {"name": "f", "type": ["null", {"type": "array", "items": ["null", "string"]}]},
+            {"name": "g", "type": {"type": "array", "items": {"type": "array", "items": "int"}}},
         ],
     }
 )
@@ -302,6 +355,7 @@ BROKEN = json.dumps(
 @given(st.data())
 def test_what_is_broken_is_what_fastavro_finds_broken(data: st.DataObject) -> None:
     row = {"a": "text", "b": -(2**40), "c": 1.5, "d": {"x": 300, "y": "z"}, "e": 7}
+    row |= {"f": ["a", None, "bc"], "g": [[1, 200], []]}
     whole = encode_records(BROKEN, [row, {**row, "a": None, "d": None}])
     broken = [bytearray(datum) for datum in whole]
     for _ in range(data.draw(st.integers(1, 3))):
