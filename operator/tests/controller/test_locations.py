@@ -231,6 +231,12 @@ def test_below_a_table_only_places_that_count_or_are_the_namespaces_own_are_seen
         ("http://minio:9000", "http://minio:9001", False),
         ("http://minio:9000", "http://minio.sea:9000", False),
         ("http://[::1]:9000", "http://[0:0:0:0:0:0:0:1]:9000", True),
+        ("http://10.0.1:9000", "http://10.0.0.1:9000", True),
+        ("http://167772161:9000", "http://10.0.0.1:9000", True),
+        ("http://0xa.0.0.01:9000", "http://10.0.0.1:9000", True),
+        ("http://[::ffff:10.0.0.1]:9000", "http://0x0a000001:9000", True),
+        ("http://10.0.0.256:9000", "http://10.0.1.0:9000", False),
+        ("http://10.0.0.010:9000", "http://10.0.0.10:9000", False),
         ("http://10.0.0.1:9000", "http://[::ffff:10.0.0.1]:9000", True),
     ],
 )

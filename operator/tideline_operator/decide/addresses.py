@@ -33,6 +33,8 @@ _AZURE = re.compile(
     r"\.(core\.(?:windows\.net|usgovcloudapi\.net|chinacloudapi\.cn))"
 )
 """An account of Azure."""
+_NUMBER = r"(?:0x[0-9a-f]*|[0-9]{1,12})"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{0,3}}")
 _CLUSTER_DOMAINS = ("", "cluster.local")
 
 
@@ -104,7 +106,8 @@ def server_of(endpoint: str, namespace: str = "") -> str:
 def _service(host: str, namespace: str) -> str:
     """`name.namespace` for each of the names that Kubernetes gives a Service."""
     try:
-        return f"[{_plain(ipaddress.ip_address(host))}]"
+        numeric = _in_numbers(host)
+        return f"[{_plain(ipaddress.ip_address(host if numeric is None else numeric))}]"
     except ValueError:
         pass
     name, separator, domain = f"{host}.".partition(".svc.")
@@ -112,6 +115,23 @@ def _service(host: str, namespace: str) -> str:
         return name
     is_one_label = "." not in host and host != "localhost"
     return f"{host}.{namespace}" if is_one_label and namespace else host
+
+
+def _in_numbers(host: str) -> int | None:
+    """The IPv4 address that clients read in `127.1`, `0x7f.1` or `2130706433`; None for a name.
+    Raises ValueError for numbers that are no address."""
+    if not _NUMBERS.fullmatch(host):
+        return None
+    *bytes_before, rest = (
+        int(text[2:] or "0", 16)
+        if text.startswith("0x")
+        else int(text, 8 if text[0] == "0" else 10)
+        for text in host.split(".")
+    )
+    bits = 32 - 8 * len(bytes_before)
+    if rest >= 1 << bits or any(number > 255 for number in bytes_before):
+        raise ValueError(host)
+    return int.from_bytes(bytes(bytes_before)) << bits | rest
 
 
 def _plain(
