@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.create import create_in_catalog, create_table
 from tideline.iceberg.write.execute import write_rows
-from tideline.iceberg.write.given_rows import row_stream
+from tideline.iceberg.write.given_rows import GivenRows, StreamedRows, row_stream
 from tideline.iceberg.write.table_definition import IcebergDefinition
 from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.in_process.dict_rows import dict_rows
@@ -79,27 +79,32 @@ def write_iceberg(
     table: IcebergTable, rows: Any, write: IcebergWrite, clock: Clock
 ) -> CommitReport:
     """See `IcebergLakeTable.write`."""
-    return write_streams(table, (row_stream(_listed(rows, table)),), write, clock)
+    return write_given(table, _given(rows, table), write, clock)
 
 
 def change_iceberg(table: IcebergTable, write: IcebergWrite, clock: Clock) -> CommitReport:
     """See `IcebergLakeTable.delete` and `update`. Raises ConfigError without a condition."""
     if write.where is None:
         raise ConfigError("name the rows that are meant, by a condition")
-    return write_streams(table, (), write, clock)
+    return write_given(table, StreamedRows(), write, clock)
 
 
-def write_streams(
-    table: IcebergTable,
-    streams: Iterable[pa.RecordBatchReader],
-    write: IcebergWrite,
-    clock: Clock,
+def write_given(
+    table: IcebergTable, rows: GivenRows, write: IcebergWrite, clock: Clock
 ) -> CommitReport:
-    """The same for rows in streams, which are read one after another."""
+    """The same for rows in one of the forms that are written."""
     before, started_ms = ResourceUsage.so_far(), clock.now_ms()
-    done = write_rows(table, streams, write, clock=clock)
+    done = write_rows(table, rows, write, clock=clock)
     seconds = (clock.now_ms() - started_ms) / 1000
     return report_iceberg_write(done, seconds, ResourceUsage.so_far().since(before))
+
+
+def _given(rows: Any, table: IcebergTable) -> GivenRows:
+    if type(rows).__module__.startswith("pyspark.") and hasattr(rows, "mapInArrow"):
+        from tideline.spark.iceberg.write import FrameRows
+
+        return FrameRows(rows)
+    return StreamedRows((row_stream(_listed(rows, table)),))
 
 
 def _listed(rows: Any, table: IcebergTable) -> Any:

@@ -13,11 +13,12 @@ from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.table.names import column_names
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.given_rows import StreamedRows
 from tideline.iceberg.write.row_change import branch_head
 from tideline.iceberg.write.source_files import file_streams
 from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.iceberg.write.write_settings import WriteSettings
-from tideline.iceberg_writing import write_streams
+from tideline.iceberg_writing import write_given
 from tideline.ingest.sources.files.named_files import UNNAMABLE, Sources
 
 
@@ -48,10 +49,10 @@ def asked_write(table: IcebergTable, source_format: str, asked: Mapping[str, Any
 
 
 def write_files(table: IcebergTable, write: IcebergWrite, sources: Sources) -> CommitReport:
-    """Write the files' rows. Raises InvalidDataError naming a file, and as `write_streams`."""
+    """Write the files' rows. Raises InvalidDataError naming a file, and as `write_given`."""
     folder = sources.folder
     if sources.unnamable:
         path = f"{folder.uri}/{sources.unnamable[0]}"
         raise InvalidDataError(f"source file cannot be taken in: {UNNAMABLE}", path=path)
     streams = file_streams(folder.open(), folder.uri, sources.paths)
-    return write_streams(table, streams, write, SystemClock())
+    return write_given(table, StreamedRows(streams), write, SystemClock())

@@ -1,4 +1,4 @@
-"""Writing rows into an Iceberg table, from a stream of batches to the commit.
+"""Writing rows into an Iceberg table, from given rows to the commit.
 
 1. A write that took place already under the same token is found before a row is read.
 2. New data files are written. A process that dies then leaves files that no snapshot lists; the
@@ -11,15 +11,11 @@ Writes that take rows out as well are in `row_writes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pyarrow as pa
-
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConflictError
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Conflicted
-from tideline.iceberg.write.fitted_rows import fitted_streams
+from tideline.iceberg.write.given_rows import GivenRows
 from tideline.iceberg.write.new_files import NewFiles
 from tideline.iceberg.write.publish import (
     discarded_on_failure,
@@ -42,12 +38,12 @@ _SYSTEM_CLOCK = SystemClock()
 
 def write_rows(
     table: IcebergTable,
-    streams: Iterable[pa.RecordBatchReader],
+    rows: GivenRows,
     write: IcebergWrite,
     *,
     clock: Clock = _SYSTEM_CLOCK,
 ) -> IcebergWritten:
-    """Do to a table what a write says, with the rows of some streams, as one commit.
+    """Do to a table what a write says, with given rows, as one commit.
 
     Raises InvalidDataError for rows that do not fit, ConflictError when other writers were always
     first, UnknownOutcomeError, ConfigError, UnsupportedTableError, CorruptTableError and
@@ -55,19 +51,19 @@ def write_rows(
     """
     match write.operation:
         case IcebergOperation.APPEND:
-            return append_rows(table, streams, write, clock=clock)
+            return append_rows(table, rows, write, clock=clock)
         case IcebergOperation.DELETE if write.where is not None:
             return delete_matching(table, write, clock=clock)
         case IcebergOperation.UPDATE:
             return update_matching(table, write, clock=clock)
         case IcebergOperation.UPSERT | IcebergOperation.DELETE:
-            return write_by_key(table, streams, write, clock=clock)
-    return overwrite_rows(table, streams, write, clock=clock)
+            return write_by_key(table, rows, write, clock=clock)
+    return overwrite_rows(table, rows, write, clock=clock)
 
 
 def append_rows(
     table: IcebergTable,
-    streams: Iterable[pa.RecordBatchReader],
+    rows: GivenRows,
     write: IcebergWrite,
     *,
     clock: Clock = _SYSTEM_CLOCK,
@@ -79,7 +75,7 @@ def append_rows(
     metadata = table.metadata
     files = NewFiles.of(table.io, metadata, write)
     with of_table(metadata.location), discarded_on_failure(files):
-        files.add(fitted_streams(streams, files.layout.fields))
+        rows.write_into(files)
     change = RowChange(RowCounts(inserted=files.rows), tuple(files.written))
     outcome = publish(table, write, change, (files,), files.settings, clock)
     if isinstance(outcome, Conflicted):

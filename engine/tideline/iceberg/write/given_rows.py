@@ -1,15 +1,43 @@
-"""Rows as callers give them, as a stream of Arrow batches."""
+"""Rows as callers give them: streams of Arrow batches, or what writes files by its own tasks."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tideline.errors import ConfigError
+from tideline.iceberg.write.fitted_rows import fitted_streams
+from tideline.iceberg.write.new_files import NewFiles
 
 _BATCH_ROWS = 65_536
+
+
+class GivenRows(Protocol):
+    """The rows of one write."""
+
+    def streams(self) -> Iterable[pa.RecordBatchReader]:
+        """They come once, to be looked at in this process. Raises ConfigError where they cannot."""
+
+    def write_into(self, files: NewFiles) -> None:
+        """Make new files of them. Raises InvalidDataError for rows that do not fit, and what
+        reading and writing them raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedRows:
+    """Rows in streams, which are read one after another."""
+
+    readers: Iterable[pa.RecordBatchReader] = ()
+
+    def streams(self) -> Iterable[pa.RecordBatchReader]:
+        return self.readers
+
+    def write_into(self, files: NewFiles) -> None:
+        files.add(fitted_streams(self.readers, files.layout.fields))
 
 
 def row_stream(rows: Any) -> pa.RecordBatchReader:
@@ -26,10 +54,10 @@ def row_stream(rows: Any) -> pa.RecordBatchReader:
         return rows.to_reader(max_chunksize=_BATCH_ROWS)
     if isinstance(rows, ds.Dataset):
         return rows.scanner().to_reader()
-    if library != "pyspark" and hasattr(rows, "__arrow_c_stream__"):
+    if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
     raise ConfigError(
-        "rows of an Iceberg table are written from pyarrow, pandas, an Arrow stream or a list of "
-        "dicts; those of a Spark DataFrame as `frame.toArrow()`, or by Iceberg's Spark runtime",
+        "rows of an Iceberg table are written from pyarrow, pandas, an Arrow stream, a list of "
+        "dicts or a Spark DataFrame",
         value=type(rows).__name__,
     )

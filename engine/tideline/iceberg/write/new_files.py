@@ -6,10 +6,9 @@ with a sort order are sorted some hundred megabytes at a time, so that each file
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +46,7 @@ class NewFiles:
     layout: FileLayout
     write_id: str
     written: list[DataFile] = field(default_factory=list)
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _outputs: int = 0
 
     @classmethod
     def of(
@@ -74,6 +73,12 @@ class NewFiles:
         return cls(io, metadata, head, settings, layout, f"write-{uuid.uuid4()}")
 
     @property
+    def is_distributed(self) -> bool:
+        """Whether tasks get the rows of a partition together (`write.distribution-mode`)."""
+        mode = self.settings.properties.get("write.distribution-mode", "hash")
+        return mode.lower() != "none" and not self.spec.is_unpartitioned
+
+    @property
     def spec(self) -> PartitionSpec:
         """What places the rows."""
         return self.metadata.spec(self.metadata.default_spec_id)
@@ -88,6 +93,10 @@ class NewFiles:
         for rows in gathered(batches, _SORTED_BYTES):
             for part in order.sorted_parts(rows.to_batches(), self.metadata.schema()):
                 self._write(part)
+
+    def of_attempt(self, attempt: int) -> NewFiles:
+        """Others of the same write, which an attempt of a task makes by names of its own."""
+        return replace(self, write_id=f"{self.write_id}-{attempt}", written=[])
 
     def discard(self) -> None:
         """Remove all of them, as far as the store lets it."""
@@ -104,12 +113,13 @@ class NewFiles:
         self.written += write_data_files(self.io, self.layout, self._output(known), batches)
 
     def _output(self, partition: tuple[Any, ...] | None) -> Output:
+        self._outputs += 1
         return Output(
             schema=self.metadata.schema(),
             spec=self.spec,
             partition=partition,
             locations=DataLocations.of(self.metadata),
-            name_prefix=f"{next(self._numbers):05d}-{self.write_id}",
+            name_prefix=f"{self._outputs - 1:05d}-{self.write_id}",
             row_bytes=_row_bytes({} if self.head is None else self.head.summary),
             size_bytes_max=self.settings.target_bytes,
         )

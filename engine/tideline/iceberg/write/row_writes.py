@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +33,7 @@ from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.changed_files import ChangedFile, changed_files, kept_rows
 from tideline.iceberg.write.fitted_rows import fitted_streams
 from tideline.iceberg.write.given_changes import GivenChanges, fields_of
+from tideline.iceberg.write.given_rows import GivenRows
 from tideline.iceberg.write.held_rows import held_rows
 from tideline.iceberg.write.keyed_rows import KeyedRows, TableKey
 from tideline.iceberg.write.merged_rows import MergedRows
@@ -60,7 +60,6 @@ from tideline.iceberg.write.write_settings import WriteSettings
 from tideline.retry import RetryPolicy
 
 _RETRIES = RetryPolicy.at_once(4)
-Streams: TypeAlias = Iterable[pa.RecordBatchReader]
 
 
 def delete_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -> IcebergWritten:
@@ -92,7 +91,7 @@ def update_matching(table: IcebergTable, write: IcebergWrite, *, clock: Clock) -
 
 
 def overwrite_rows(
-    table: IcebergTable, streams: Streams, write: IcebergWrite, *, clock: Clock
+    table: IcebergTable, rows: GivenRows, write: IcebergWrite, *, clock: Clock
 ) -> IcebergWritten:
     """Put rows in the places of all rows, of those that match `write.where`, or of those of the
     same partitions. Raises as `delete_matching`, and InvalidDataError for rows that do not fit."""
@@ -104,12 +103,12 @@ def overwrite_rows(
     if write.where is not None:
         MatchingRows.of(write.where, metadata)
     with of_table(metadata.location), discarded_on_failure(added):
-        added.add(fitted_streams(streams, added.layout.fields))
+        rows.write_into(added)
     return _replaced(table, write, added, clock)
 
 
 def write_by_key(
-    table: IcebergTable, streams: Streams, write: IcebergWrite, *, clock: Clock
+    table: IcebergTable, rows: GivenRows, write: IcebergWrite, *, clock: Clock
 ) -> IcebergWritten:
     """Put rows in the places of those with the same key, the others beside them; or delete those
     with the key of given rows. Of given rows with the same key the last one counts, or what
@@ -119,15 +118,15 @@ def write_by_key(
         return done
     schema = table.metadata.schema()
     key = TableKey.of(schema, write.key)
-    fields = fields_of(schema, key, write.rules)
+    fields, streams = fields_of(schema, key, write.rules), rows.streams()
     if write.operation is IcebergOperation.DELETE:
         fields, streams = key.fields, _only(streams, key.columns)
     WriteSettings.of(table.metadata, write.options)
     with (
         of_table(table.metadata.location),
-        held_rows(fitted_streams(streams, fields), arrow_schema(fields)) as rows,
+        held_rows(fitted_streams(streams, fields), arrow_schema(fields)) as held,
     ):
-        given = GivenChanges.of(rows, schema, key, write.rules)
+        given = GivenChanges.of(held, schema, key, write.rules)
         return _until_first(table, write, _ByKey(write, schema, given).change, (), clock)
 
 
@@ -304,7 +303,9 @@ def _deleted(attempt: _Attempt, inserted: int = 0) -> RowCounts:
     return RowCounts(inserted, deleted=sum(file.count for file in attempt.changed))
 
 
-def _only(streams: Streams, names: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
+def _only(
+    streams: Iterable[pa.RecordBatchReader], names: Sequence[str]
+) -> Iterator[pa.RecordBatchReader]:
     """The streams with these of their columns. Raises InvalidDataError where one lacks some: a
     default is no key that was given."""
     for rows in streams:

@@ -33,11 +33,11 @@ from tideline.iceberg.services.rewrite_data_files.row_routing import (
     sampled_keys,
 )
 from tideline.iceberg.table.file_io import FileIO
+from tideline.spark.iceberg.arrow_blocks import packed, unpacked
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt, pickled_error
 
 _READERS_PER_PART = 4
 _ERROR_PART = -1
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _FILE, _PART, _BLOCK = "file", "part", "block"
 _ROUTED = f"{_FILE} int, {_PART} int, {_BLOCK} binary"
 _ARROW_ROUTED = pa.schema([(_FILE, pa.int32()), (_PART, pa.int32()), (_BLOCK, pa.binary())])
@@ -70,7 +70,7 @@ class SortedRewrite:
         failed = [(self._group.index, item) for _, item in sampled if isinstance(item, Exception)]
         if failed:
             return failed
-        sample = pa.concat_tables([_unpacked(block) for _, block in sampled])
+        sample = pa.concat_tables([unpacked(block) for _, block in sampled])
         routes = Routes.of(self._order, keys, sample, self._context.rows.schema, parts)
         route = RouteRows(self._io, self._context.rows, self._pieces, routes, self._parts)
         rows = source.mapInArrow(route, _ROUTED)
@@ -99,7 +99,7 @@ class SampleKeys:
                 yield answer(number, partial(self._sample, self.pieces[number]))
 
     def _sample(self, pieces: tuple[FilePiece, ...]) -> bytes:
-        return _packed(sampled_keys(self.io, self.layout, pieces, self.rows_wanted))
+        return packed(sampled_keys(self.io, self.layout, pieces, self.rows_wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class RouteRows:
                     routed = self.routes.routed(self.io, self.layout, self.pieces[number])
                     for place, rows in routed:
                         file, part = divmod(place, self.parts)
-                        yield _routed_block(file, part, _packed(rows))
+                        yield _routed_block(file, part, packed(rows))
                 except Exception as error:
                     yield _routed_block(0, _ERROR_PART, pickled_error(error))
 
@@ -153,7 +153,7 @@ class WriteSorted:
             bodies = (block for _, _, block in part)
             if number == _ERROR_PART:
                 raise pickle.loads(next(bodies))
-            batches = (batch for body in bodies for batch in _unpacked(body).to_batches())
+            batches = (batch for body in bodies for batch in unpacked(body).to_batches())
             for rows in self.order.sorted_parts(batches, self.context.rows.schema):
                 yield from rows
 
@@ -164,19 +164,6 @@ def _routed_block(file: int, part: int, body: bytes) -> pa.RecordBatch:
         [array.cast(field.type) for array, field in zip(arrays, _ARROW_ROUTED, strict=True)],
         schema=_ARROW_ROUTED,
     )
-
-
-def _packed(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
-        writer.write_table(rows.combine_chunks())
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
-def _unpacked(block: bytes) -> pa.Table:
-    with pa.ipc.open_stream(block) as reader:
-        return reader.read_all()
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
