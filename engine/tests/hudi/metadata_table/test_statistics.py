@@ -20,7 +20,7 @@ from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
-from tideline.hudi.metadata_table.indexed_columns import IndexedColumns
+from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS, IndexedColumns
 from tideline.hudi.metadata_table.partition import CannotFollow, MetadataPartition, file_group
 from tideline.hudi.metadata_table.partition_stats import (
     PARTITION_STATS_PARTITION,
@@ -316,6 +316,30 @@ def test_check_takes_any_bounds_of_nulls_alone(small: SmallTable) -> None:
     completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
     MetadataWriter(table).commit(completed, changes, table.timeline())
     assert [str(item) for item in check_table(opened(small)) if item.check == "statistics"] == []
+
+
+def test_check_looks_into_a_file_without_rows_for_what_its_partition_says(
+    small: SmallTable,
+) -> None:
+    """Hudi's bulk insert leaves out a file with a small integer, and partitions say less then."""
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    table = opened(small)
+    (piece, *_) = table.files.view(table.timeline()).latest_slices("p0")
+    (file,) = piece.files
+    indexed = (*META_COLUMNS, *COLUMNS)
+    gone = [MetadataRecord(key_of(column, "p0", file.name), None) for column in indexed]
+    narrow = ColumnRange(ValueType(ValueKind.LONG), 7, 8, values=1, nulls=0)
+    row = ColumnRow("p0", "v", narrow, is_tight=True)
+    changes: dict[MetadataPartition, list[MetadataRecord]] = {
+        FILES_PARTITION: [],
+        COLUMN_STATS_PARTITION: gone,
+        PARTITION_STATS_PARTITION: [row.stored(key_of_partition("v", "p0"), 6, has_types=True)],
+    }
+    time = InstantTime("20250701000009000")
+    completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
+    MetadataWriter(table).commit(completed, changes, table.timeline())
+    said = [item.message for item in check_table(opened(small)) if item.check == "statistics"]
+    assert said == ["the bounds of v of the partition do not hold those of its files"]
 
 
 def test_keys_are_hashed_as_hudi_does() -> None:

@@ -6,7 +6,7 @@ that is too narrow, and a row that is missing, hide rows. Needs Arrow.
 1. Bounds of base files are compared with their footers, and with the column where a footer has
    none. A file has a row of every column that is listed, or of none.
 2. Log files are not read: only that they have their rows is looked at.
-3. The rows of a partition hold those of its files.
+3. The rows of a partition hold those of its files, and what base files without rows hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tideline.hudi.metadata_table.partition_stats import (
     key_of_partition,
 )
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.table.file_group import BaseFile, FileSlice, LogFile
+from tideline.hudi.table.file_group import PARQUET, BaseFile, FileSlice, LogFile
 from tideline.hudi.table.file_system_view import FileSystemView
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS
@@ -72,7 +72,7 @@ def wrong_statistics(
         slices = view.latest_slices(partition)
         yield from _of_files(table, slices, stored)
         if has_partitions and slices:
-            yield from _of_partition(partition, slices, stored, of_partitions)
+            yield from _of_partition(table, partition, slices, stored, of_partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,26 @@ def _measured(
         with table.store.open_reader(file.path) as stream:
             metadata = pq.read_metadata(stream)
         there = {column.path for column in metadata.schema}
-        wanted = [name for name in columns if name in there]
-        return ranges_of_base_file(table.store, file.path, metadata, wanted) or {}
+        found: dict[str, ColumnRange] = {}
+        for name in there.intersection(columns):
+            found |= ranges_of_base_file(table.store, file.path, metadata, [name]) or {}
+        return found
     except (ObjectNotFoundError, FileNotFoundError):
         return {}
 
 
+def _without_rows(
+    table: HoodieTable, file: BaseFile | LogFile, columns: Iterable[str]
+) -> Mapping[str, ColumnRange]:
+    """What a file holds that has no rows, as Hudi leaves one with a column that it cannot measure;
+    nothing of a log, which is not read."""
+    if isinstance(file, BaseFile) and file.extension == PARQUET:
+        return _measured(table, file, columns)
+    return {}
+
+
 def _of_partition(
+    table: HoodieTable,
     partition: str,
     slices: Iterable[FileSlice],
     stored: _Stored,
@@ -127,7 +140,9 @@ def _of_partition(
 ) -> Iterator[Discrepancy]:
     files = [file for file_slice in slices for file in file_slice.files]
     newest = max(files, key=lambda file: file.instant)
-    ranges = [stored.ranges(file) for file in files]
+    ranges = [
+        stored.ranges(file) or _without_rows(table, file, stored.indexed.listed) for file in files
+    ]
     # Without any row, as of files in ORC, queries leave out no partition.
     pruned_by = {row.column for row in of_partitions.values()}
     for name in stored.indexed.listed:

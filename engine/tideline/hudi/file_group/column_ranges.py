@@ -44,6 +44,8 @@ _TIMES = {
 }
 _PLAIN_KINDS = (
     (types.is_boolean, ValueKind.BOOLEAN),
+    (types.is_int8, ValueKind.INT),
+    (types.is_int16, ValueKind.INT),
     (types.is_int32, ValueKind.INT),
     (types.is_int64, ValueKind.LONG),
     (types.is_float32, ValueKind.FLOAT),
