@@ -15,6 +15,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.readable_table import Columns, chosen_columns
 from tideline.services.run import ServiceRun
 from tideline.writable_table import Options, WritableTable
 
@@ -73,16 +74,27 @@ class IcebergWords(WritableTable):
 
         return snapshot_dataset(self.table.io, self._chosen(as_of))
 
-    def snapshot(self, spark: SparkSession, as_of: Any = None) -> DataFrame:
+    def snapshot(
+        self,
+        spark: SparkSession,
+        as_of: Any = None,
+        columns: Columns = None,
+        filter: Any = None,
+    ) -> DataFrame:
         """The same rows as a Spark DataFrame, whose tasks read the files of this moment as they are
-        read here, all their columns.
+        read here.
 
-        Iceberg's own runtime leaves out files by the filters of a query, which this does not.
-        Raises UnsupportedTableError naming a column whose type Spark does not have.
+        `columns` are all unless given. `filter` is a condition as for `scan`: files are left out by
+        it, which Spark's own filters of the DataFrame do not.
+        Raises ConfigError for columns that are not there and for what is no condition,
+        UnsupportedTableError naming a column whose type Spark does not have.
         """
         from tideline.spark.iceberg.read import snapshot_frame
 
-        return snapshot_frame(spark, self.table.io, self._chosen(as_of))
+        choice = self._chosen(as_of)
+        names = [field.name for field in choice.metadata.schema().fields]
+        chosen = chosen_columns(columns, names)
+        return snapshot_frame(spark, self.table.io, choice, chosen, filter)
 
     def files(self, as_of: Any = None) -> pa.Table:
         """A row for each data file, with the delete files that apply to it. `as_of` as for rows."""

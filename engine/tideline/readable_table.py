@@ -55,11 +55,7 @@ class ReadableTable(ABC):
         are. Raises ConfigError for columns and conditions that the table does not have."""
         dataset = self.to_pyarrow_dataset(as_of)
         condition = _condition(dataset, where)
-        chosen = dataset.schema.names if columns is None else list(columns)
-        unknown = [name for name in chosen if name not in dataset.schema.names]
-        if unknown:
-            known = ", ".join(dataset.schema.names)
-            raise ConfigError(f"no such columns; there are {known}", value=", ".join(unknown))
+        chosen = chosen_columns(columns, dataset.schema.names)
         return dataset.scanner(chosen, condition, limit=limit).to_reader()
 
     def scan(
@@ -133,6 +129,16 @@ class ReadableTable(ABC):
         found = _require("duckdb", "sql")
         reader = found if connection is None else connection
         return reader.from_arrow(self.to_pyarrow_dataset(as_of))
+
+
+def chosen_columns(columns: Columns, known: Sequence[str]) -> list[str]:
+    """The columns that are wanted. Raises ConfigError for those that the table does not have."""
+    chosen = list(known if columns is None else columns)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        message = f"no such columns; there are {', '.join(known)}"
+        raise ConfigError(message, value=", ".join(unknown))
+    return chosen
 
 
 def _condition(dataset: RowDataset, where: Any) -> Any:

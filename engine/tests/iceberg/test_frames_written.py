@@ -61,7 +61,8 @@ def frame(spark: SparkSession, *numbers: int, tasks: int = 4) -> DataFrame:
 
 
 def found(table: IcebergLakeTable) -> list[dict[str, Any]]:
-    return table.refresh().to_arrow().sort_by("id").to_pylist()
+    stored: list[dict[str, Any]] = table.refresh().to_arrow().sort_by("id").to_pylist()
+    return stored
 
 
 def data_files(table: IcebergLakeTable) -> set[Path]:

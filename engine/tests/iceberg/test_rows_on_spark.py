@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tideline
+from tideline.errors import ConfigError
 from tideline.spark.iceberg import read
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -85,3 +86,22 @@ def test_rows_are_those_that_are_read_without_spark(
     # It keeps to the files of then.
     table.write(rows(1), "overwrite")
     assert ids(frame) == [0, 1, 4, 5, 10, 11]
+
+
+def test_columns_and_rows_are_chosen_before_spark_reads(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = tideline.create_iceberg(
+        str(tmp_path / "table"), COLUMNS, partition_by="truncate(10, id)"
+    )
+    table.write(rows(*range(40)))
+    for path in tmp_path.rglob("*id_trunc=30/*.parquet"):
+        path.unlink()
+    frame = table.snapshot(spark, columns=["price", "id"], filter="id < 12 and day is not null")
+    assert frame.columns == ["price", "id"]
+    assert ids(frame) == [*range(12)]
+    assert ids(frame.where("price > 1")) == [*range(5, 12)]
+    with pytest.raises(ConfigError, match="no such columns"):
+        table.snapshot(spark, columns=["id", "none"])
+    with pytest.raises(ConfigError, match="no such column"):
+        table.snapshot(spark, filter="none = 1")

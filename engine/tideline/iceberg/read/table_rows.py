@@ -10,8 +10,9 @@ Memory depends on the number of threads, the size of a batch and the delete file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.condition_pruning import ConditionPruning
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
@@ -57,6 +59,40 @@ def snapshot_dataset(io: FileIO, choice: SnapshotChoice) -> RowDataset:
             return _count(io, choice)
 
     return RowDataset(schema, open_rows, count_all)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRows:
+    """Reads the rows of data files for which a condition holds, in the columns of `chosen`."""
+
+    reader: FileRows
+    chosen: pa.Schema
+    row_filter: RowFilter | None
+
+    @classmethod
+    def of(
+        cls, io: FileIO, metadata: TableMetadata, chosen: pa.Schema, row_filter: RowFilter | None
+    ) -> SelectedRows:
+        """Of files of a table; other columns are read for the condition alone."""
+        asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
+        layout = RowLayout.of(metadata).projected(asked)
+        return cls(FileRows(io, layout, row_filter, any_format=True), chosen, row_filter)
+
+    def of_file(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of one file. Raises as `FileRows.batches`."""
+        for batch in self.reader.batches(task):
+            found = batch if self.row_filter is None else self.row_filter.selected(batch)
+            if found.num_rows:
+                columns = [found.column(name) for name in self.chosen.names]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.chosen)
+
+
+def selected_files(
+    io: FileIO, choice: SnapshotChoice, row_filter: RowFilter | None
+) -> Iterator[FileScanTask]:
+    """The files of a snapshot that may have rows for which a condition holds."""
+    pruning = None if row_filter is None else ConditionPruning(row_filter, choice.metadata)
+    return plan_files(io, choice.metadata, choice.snapshot, pruning=pruning)
 
 
 @contextmanager
@@ -93,24 +129,7 @@ def _rows(
     row_filter: RowFilter | None,
     threads: int,
 ) -> Generator[pa.RecordBatch]:
-    asked = {*chosen.names, *(() if row_filter is None else row_filter.columns)}
-    metadata = choice.metadata
-    reader = FileRows(io, RowLayout.of(metadata).projected(asked), row_filter, any_format=True)
-    pruning = None if row_filter is None else ConditionPruning(row_filter, metadata)
-    read = _selected(reader, chosen, row_filter)
+    reader = SelectedRows.of(io, choice.metadata, chosen, row_filter)
     with missing_files_named(io):
-        tasks = plan_files(io, metadata, choice.snapshot, pruning=pruning)
-        yield from in_order(tasks, read, threads, first_alone=True)
-
-
-def _selected(
-    reader: FileRows, chosen: pa.Schema, row_filter: RowFilter | None
-) -> Callable[[FileScanTask], Iterator[pa.RecordBatch]]:
-    def read(task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        for batch in reader.batches(task):
-            found = batch if row_filter is None else row_filter.selected(batch)
-            if found.num_rows:
-                columns = [found.column(name) for name in chosen.names]
-                yield pa.RecordBatch.from_arrays(columns, schema=chosen)
-
-    return read
+        tasks = selected_files(io, choice, row_filter)
+        yield from in_order(tasks, reader.of_file, threads, first_alone=True)
