@@ -111,11 +111,12 @@ class ParquetSource:
         Raises CorruptTableError for a file that is broken, UnsupportedTableError for one without
         field ids in a table without a name mapping, StorageUnavailableError, ObjectNotFoundError.
         """
-        with (
-            faults_of_file(self.uri),
-            closing(open_parquet(self.io, self.uri, self.size_bytes)) as file,
-        ):
-            yield from self._read(file, wanted, part, row_filter)
+        with faults_of_file(self.uri):
+            source = _source(self.io, self.uri, self.size_bytes)
+            # Arrow's threads outlive a reader; they call no Python, which may be about to end.
+            uses_threads = not isinstance(source, pa.PythonFile)
+            with closing(_parquet(source)) as file:
+                yield from self._read(file, wanted, part, row_filter, uses_threads)
 
     def _read(
         self,
@@ -123,6 +124,7 @@ class ParquetSource:
         wanted: Sequence[NestedField],
         part: FilePart | None,
         row_filter: RowFilter | None,
+        uses_threads: bool,
     ) -> Iterator[PositionedRows]:
         schema = schema_with_ids(file.schema_arrow, self.mapping, path=self.uri)
         projection = Projection.of(schema, wanted, constants=self.constants, path=self.uri)
@@ -139,7 +141,7 @@ class ParquetSource:
             group = file.metadata.row_group(number)
             is_wanted = part is None or part.holds(number, _offset(group))
             if is_wanted and (row_filter is None or row_filter.may_hold(known_of(group, filtered))):
-                yield from self._group(file, number, projection, names, first)
+                yield from self._group(file, number, projection, names, first, uses_threads)
             first += group.num_rows
 
     def _group(
@@ -149,6 +151,7 @@ class ParquetSource:
         projection: Projection,
         names: Sequence[str],
         first: int,
+        uses_threads: bool,
     ) -> Iterator[PositionedRows]:
         group = file.metadata.row_group(number)
         if not names:
@@ -159,7 +162,9 @@ class ParquetSource:
             return
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         size = min(_BATCH_ROWS_MAX, max(_BATCH_ROWS_MIN, _BATCH_BYTES // row_bytes))
-        for batch in file.iter_batches(size, row_groups=[number], columns=names, use_threads=True):
+        for batch in file.iter_batches(
+            size, row_groups=[number], columns=names, use_threads=uses_threads
+        ):
             columns = {
                 source: batch.column(name)
                 for source, name in zip(projection.sources, names, strict=True)
@@ -170,14 +175,7 @@ class ParquetSource:
 
 def open_parquet(io: FileIO, uri: str, size_bytes: int) -> pq.ParquetFile:
     """A parquet file of a table, to be closed; what it raises is named by `faults_of_file`."""
-    local = io.local_path(uri)
-    source: Any
-    if local is not None:
-        source = pa.OSFile(local)
-    else:
-        is_small = size_bytes <= _WHOLE_FILE_BYTES_MAX
-        source = pa.BufferReader(io.read(uri)) if is_small else arrow_stream(io.open_reader(uri))
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+    return _parquet(_source(io, uri, size_bytes))
 
 
 @contextmanager
@@ -217,3 +215,16 @@ def _offset(group: Any) -> int:
     first = group.column(0)
     dictionary, data = first.dictionary_page_offset, first.data_page_offset
     return int(data if dictionary is None else min(dictionary, data))
+
+
+def _source(io: FileIO, uri: str, size_bytes: int) -> Any:
+    """The bytes of a file, as Arrow reads them."""
+    local = io.local_path(uri)
+    if local is not None:
+        return pa.OSFile(local)
+    is_small = size_bytes <= _WHOLE_FILE_BYTES_MAX
+    return pa.BufferReader(io.read(uri)) if is_small else arrow_stream(io.open_reader(uri))
+
+
+def _parquet(source: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
