@@ -46,6 +46,35 @@ def test_files_below_a_path_with_empty_names_stay(path: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("location", "path", "declared"),
+    [
+        ("link/t", "real/t/data", "real"),
+        ("real/t", "link/t/data", "link"),
+        ("real/t", "real/t/alias", ""),
+    ],
+)
+def test_files_stay_that_are_named_by_way_of_a_link(
+    location: str, path: str, declared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real" / "t" / "data").mkdir(parents=True)
+    (tmp_path / "real" / "t" / "alias").symlink_to(tmp_path / "real" / "t" / "data")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    if declared:
+        monkeypatch.setenv("TIDELINE_EXTRA_LOCATIONS", f"{tmp_path}/{declared}")
+    columns = pa.schema([pa.field("id", pa.int64())])
+    properties = {"write.data.path": f"{tmp_path}/{path}"}
+    table = tideline.create_iceberg(f"{tmp_path}/{location}", columns, properties=properties)
+    table.write([{"id": 1}])
+    stray = tmp_path / "real" / "t" / "data" / "stray.parquet"
+    stray.write_bytes(b"stray")
+    options = OrphanOptions(older_than_ms=SystemClock().now_ms() + 60_000, is_forced=True)
+    plan = plan_orphans(table.table.operations, options)
+    assert [Path(orphan.location).name for orphan in plan.orphans] == ["stray.parquet"]
+    execute_orphans(table.table.operations, plan)
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
     "spelled",
     [
         "/lake/t/data/f",

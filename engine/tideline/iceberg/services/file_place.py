@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 
 from tideline.iceberg.table.file_io import FileIO
@@ -17,6 +18,7 @@ class FilePlaces:
         self._io = io
         self._recorded = f"{io.recorded.rstrip('/')}/"
         self._root = f"{io.location.uri.rstrip('/')}/"
+        self._directories: dict[str, str] = {}
         self.is_moved = normalised(io.recorded) != normalised(io.location.uri)
 
     def of(self, uri: str) -> str:
@@ -30,6 +32,16 @@ class FilePlaces:
             # The system of files takes `.` and `..` out, as it does empty names.
             return _LOCAL + posixpath.normpath(place[len(_LOCAL) - 1 :]).lstrip("/")
         return place
+
+    def real(self, place: str) -> str:
+        """The same place by the real names of its directories, links resolved, on this machine."""
+        if not place.startswith(_LOCAL):
+            return place
+        directory, _, name = place[len(_LOCAL) - 1 :].rpartition("/")
+        if directory not in self._directories:
+            self._directories[directory] = os.path.realpath(directory or "/").lstrip("/")
+        real = self._directories[directory]
+        return f"{_LOCAL}{real}/{name}" if real else _LOCAL + name
 
     def is_own(self, place: str) -> bool:
         """Whether a file may be deleted as this table's.

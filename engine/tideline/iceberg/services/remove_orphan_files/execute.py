@@ -295,6 +295,8 @@ class _Search:
         """How metadata leads to a file, None when it does not."""
         file = self.rules.parse(place)
         if not self.reachable.is_known(file.path):
+            file = self.rules.parse(self.places.real(place))
+        if not self.reachable.is_known(file.path):
             return None
         mismatch = self.reachable.mismatch(file)
         if mismatch is None:
@@ -322,6 +324,9 @@ class _Search:
         if location.startswith("/") and not self.places.is_below_table(place):
             file = FileUri(None, None, file.path)
         self.reachable.add(file)
+        if (real := self.places.real(place)) != place:
+            # A listing shows what a link leads to, or was asked for by another link.
+            self.reachable.add(self.rules.parse(real))
 
     def _manifests(self, snapshots: list[Snapshot]) -> Iterator[tuple[str, ManifestFile]]:
         for start in range(0, len(snapshots), WORKERS):
