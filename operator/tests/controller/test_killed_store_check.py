@@ -21,6 +21,8 @@ from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.store_watch import StoreWatch
 from tideline_operator.reading.access import Access
 from tideline_operator.reading.table_reading import TableReading
+from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.memory_api import MemoryApi
 from tideline_operator.testing.table_states import resolved
@@ -49,7 +51,9 @@ def table(name: str) -> ResolvedTable:
     found = resolved(storeRef="minio", location=f"s3://lake/{name}", ingest=None)
     metadata = replace(found.resource.metadata, name=name, namespace="lake")
     resource = replace(found.resource, metadata=metadata)
-    return replace(found, resource=resource, location=Location(f"s3://lake/{name}"))
+    store = parse_object(LakeStore, STORE)
+    location = Location(f"s3://lake/{name}")
+    return replace(found, resource=resource, location=location, stores={"minio": store.spec})
 
 
 class Operator:
