@@ -7,8 +7,13 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.parquet.encoding import BloomFilterSetting, ParquetCodec, ParquetEncoding
 from tideline.parquet.held_footer import HeldFooter
 from tideline.parquet.nan_columns import bounded_leaves, leaves_with_nan
+from tideline.parquet.page_index import bloom_filter
+from tideline.parquet.sink import EncodedSink
+from tideline.parquet.spliced_file import StoredParquet
+from tideline.parquet.stored_footer import ColumnField
 
 NAN = float("nan")
 NESTED = pa.struct([("f", pa.float64()), ("n", pa.int32())])
@@ -80,3 +85,24 @@ def test_a_footer_without_nan_is_written_as_it_came() -> None:
     writer.close()
     footer.release([(0, leaf) for leaf in leaves_with_nan(table)])
     assert body.getvalue() == expected.getvalue()
+
+
+def test_bloom_filters_stay_beside_columns_without_bounds() -> None:
+    blooms = {"id": BloomFilterSetting(0.01, None), "x": BloomFilterSetting(0.01, None)}
+    encoding = ParquetEncoding(ParquetCodec.ZSTD, hides_nan=True, bloom_filters=blooms)
+    rows = batch([1.0, NAN, None], [0.5, 1.0, None])
+    body = io.BytesIO()
+    sink = EncodedSink(body, encoding)
+    sink.write(rows)
+    sink.finish({"key": "value"})
+    assert sink.size_bytes == len(body.getvalue())
+    stored = pq.ParquetFile(io.BytesIO(body.getvalue()))
+    assert str(stored.read().to_pylist()) == str(rows.to_pylist())
+    assert not stored.metadata.row_group(0).column(3).statistics.has_min_max
+    found = StoredParquet.of_bytes(memoryview(body.getvalue()), path="memory")
+    (group,) = found.footer.row_groups
+    lengths = [chunk.metadata.get(ColumnField.BLOOM_BYTES) for chunk in group.chunks]
+    assert [length is not None for length in lengths] == [True, False, False, True, False]
+    for chunk in group.chunks:
+        if chunk.metadata.get(ColumnField.BLOOM_BYTES) is not None:
+            assert bloom_filter(found.read, chunk)

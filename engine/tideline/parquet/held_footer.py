@@ -58,7 +58,8 @@ class HeldFooter:
         self._held = bytearray()
 
     def release(self, without_bounds: Collection[Chunk]) -> bytes:
-        """Write the footer, the statistics of these columns without bounds; what was written."""
+        """Write the footer, the statistics of these columns without bounds; what was written, the
+        bloom filters in front of it included."""
         assert self._held is not None, "nothing is held"
         body, self._held = bytes(self._held), None
         written = _edited(body, without_bounds) if without_bounds else body
@@ -66,8 +67,11 @@ class HeldFooter:
         return written
 
 
-def _edited(footer: bytes, without_bounds: Collection[Chunk]) -> bytes:
-    struct = decode_struct(footer[:-TAIL_BYTES])
+def _edited(held: bytes, without_bounds: Collection[Chunk]) -> bytes:
+    end = len(held) - TAIL_BYTES
+    # Bloom filters are written when the file is closed, too.
+    start = end - int.from_bytes(held[end : end + 4], "little")
+    struct = decode_struct(held[start:end])
     groups = struct.get(FooterField.ROW_GROUPS).items
     for group, leaf in without_bounds:
         chunk: Struct = groups[group].get(GroupField.COLUMNS).items[leaf]
@@ -76,4 +80,4 @@ def _edited(footer: bytes, without_bounds: Collection[Chunk]) -> bytes:
             for bound in _BOUNDS:
                 statistics.drop(bound)
     body = encode_struct(struct)
-    return body + file_tail(body)
+    return held[:start] + body + file_tail(body)

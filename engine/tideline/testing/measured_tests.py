@@ -33,7 +33,7 @@ class Limits:
     kept: frozenset[str] = frozenset()
 
 
-LEFT_TO_TEST = Limits(0.05, 0.05, 0.02, 0.15)
+LEFT_TO_TEST = Limits(0.03, 0.03, 0.01, 0.06)
 LEFT_TO_REST = Limits(0.5, 0.6, 0.2, 3.0)
 LEFT_TO_SLOW = Limits(
     1.2,
