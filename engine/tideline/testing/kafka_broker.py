@@ -85,7 +85,7 @@ class KafkaBroker(KafkaTopics):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        port, scram, tls, token, mutual = (free_port() for _ in range(5))
+        listeners = port, scram, tls, token, mutual = [free_port() for _ in range(5)]
         super().__init__(f"127.0.0.1:{port}")
         self.scram_address = f"127.0.0.1:{scram}"
         self.tls_address = f"127.0.0.1:{tls}"
@@ -114,7 +114,7 @@ class KafkaBroker(KafkaTopics):
             "the broker",
             lambda: [*java(build()), "kafka.Kafka", str(self._settings)],
             folder / "broker.log",
-            lambda: _is_open(port),
+            lambda: all(map(_is_open, listeners)),
         )
 
     def __enter__(self) -> Self:
