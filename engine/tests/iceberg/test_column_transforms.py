@@ -55,6 +55,20 @@ def column_of(values: list[Any], kind: FieldType) -> pa.Array:
     return pa.array([as_arrow(value, kind) for value in values], arrow_type(kind))
 
 
+@pytest.mark.parametrize("kind", DAYS)
+@pytest.mark.parametrize("unit", ["year", "month", "day"])
+def test_the_least_and_the_greatest_moment_are_in_a_partition(kind: str, unit: str) -> None:
+    parsed, source = Transform.parse(unit), parse_type(kind)
+    assert isinstance(source, PrimitiveType)
+    bits = 31 if kind == "date" else 63
+    values = [-(2**bits), -(2**bits) + 1, 2**bits - 1]
+    column = pa.array(values, pa.int32() if kind == "date" else pa.int64()).view(arrow_type(source))
+    found = [
+        as_internal(value, parsed.result_type(source)) for value in transformed(parsed, column)
+    ]
+    assert found == [partition_value(parsed, source, value) for value in values]
+
+
 @pytest.mark.parametrize(("kind", "transform"), CASES)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

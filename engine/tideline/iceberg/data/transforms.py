@@ -130,11 +130,11 @@ def _truncated_decimals(column: Any, width: int) -> pa.Array:
 def _calendar(column: Any, unit: str) -> pa.Array:
     """Years or months since 1970-01, rounded down. Arrow's own end with the year 32767."""
     if types.is_date32(column.type):
-        moments = column.view(pa.int32()).fill_null(0).to_numpy().astype("datetime64[D]")
+        days = column.view(pa.int32()).fill_null(0).to_numpy()
     else:
-        numbers = column.view(pa.int64()).fill_null(0).to_numpy()
-        moments = numbers.view(f"datetime64[{column.type.unit}]")
-    counted = moments.astype(f"datetime64[{unit[0].upper()}]").astype(np.int32)
+        # In whole days: the least moment of a unit is none to numpy.
+        days = column.view(pa.int64()).fill_null(0).to_numpy() // _DAY_UNITS[column.type.unit]
+    counted = days.astype("datetime64[D]").astype(f"datetime64[{unit[0].upper()}]").astype(np.int32)
     return pa.array(counted, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
