@@ -83,7 +83,7 @@ def test_a_server_that_demands_a_certificate_is_named(
             with pytest.raises(StorageUnavailableError, match=words) as caught:
                 store.put("a", b"x")
             assert "put a gateway before it" in caught.value.message
-            assert (front.relayed, front.refused > 0) == (0, True)
+            assert (front.relayed, front.connections > 0) == (0, True)
         assert not server.buckets["lake"].objects
 
 
