@@ -15,16 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tideline.machine import processors
 from tideline.parquet.encoding import ParquetEncoding
 from tideline.parquet.sink import (
+    CopiesSink,
     EncodedSink,
     ParquetSink,
     encoded_in_memory,
     file_of_copies,
-    footer_metadata,
 )
 from tideline.parquet.spliced_file import StoredParquet
 
@@ -42,29 +41,17 @@ def sink_for(stream: BinaryIO, encoding: ParquetEncoding, first: pa.Table) -> Pa
     return EncodedSink(stream, encoding)
 
 
-class ParallelSink:
+class ParallelSink(CopiesSink):
     """A `ParquetSink` whose row groups are encoded column by column, in threads."""
 
     def __init__(
         self, stream: BinaryIO, encoding: ParquetEncoding, schema: pa.Schema, *, threads: int
     ) -> None:
+        columns = encoded_in_memory(schema.empty_table(), encoding)
+        super().__init__(file_of_copies(stream, columns))
         self._encoding = encoding
         self._parts = threads * _PARTS_PER_THREAD
-        self._file = file_of_copies(stream, encoded_in_memory(schema.empty_table(), encoding))
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="columns")
-        self._footer = b""
-
-    @property
-    def size_bytes(self) -> int:
-        return self._file.size_bytes
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        return None
-
-    @property
-    def metadata(self) -> pq.FileMetaData:
-        return footer_metadata(self._footer)
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -72,7 +59,7 @@ class ParallelSink:
             self._file.append_columns(tuple(parts))
 
     def finish(self, entries: Mapping[str, str]) -> None:
-        self._footer = self._file.finish(entries)
+        super().finish(entries)
         self._pool.shutdown()
 
     def abandon(self) -> None:

@@ -103,19 +103,11 @@ class EncodedSink:
                 self._writer.close()
 
 
-class SplicedSink:
-    """A file of copied row groups, and of those that were encoded in memory.
+class CopiesSink:
+    """A file that takes what other files have encoded: what sinks of such files have in common."""
 
-    `columns_of` is the file whose columns a copy may replace one by one; page indexes, which such a
-    copy would break, are then left out.
-    """
-
-    def __init__(
-        self, stream: BinaryIO, encoding: ParquetEncoding, columns_of: StoredParquet | None = None
-    ) -> None:
-        self._encoding = encoding
-        self._transcoder = PageTranscoder(encoding.codec.stored, encoding.codec_level)
-        self._file = file_of_copies(stream, columns_of, keeps_indexes=columns_of is None)
+    def __init__(self, file: SplicedFile) -> None:
+        self._file = file
         self._footer = b""
 
     @property
@@ -128,7 +120,26 @@ class SplicedSink:
 
     @property
     def metadata(self) -> pq.FileMetaData:
-        return footer_metadata(self._footer)
+        footer = MAGIC + self._footer + file_tail(self._footer)
+        return pq.read_metadata(pa.BufferReader(footer))
+
+    def finish(self, entries: Mapping[str, str]) -> None:
+        self._footer = self._file.finish(entries)
+
+
+class SplicedSink(CopiesSink):
+    """A file of copied row groups, and of those that were encoded in memory.
+
+    `columns_of` is the file whose columns a copy may replace one by one; page indexes, which such a
+    copy would break, are then left out.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, encoding: ParquetEncoding, columns_of: StoredParquet | None = None
+    ) -> None:
+        super().__init__(file_of_copies(stream, columns_of, keeps_indexes=columns_of is None))
+        self._encoding = encoding
+        self._transcoder = PageTranscoder(encoding.codec.stored, encoding.codec_level)
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -147,7 +158,7 @@ class SplicedSink:
         self._file.append(source, group, encoded, transcoder=self._transcoder)
 
     def finish(self, entries: Mapping[str, str]) -> None:
-        self._footer = self._file.finish(entries)
+        super().finish(entries)
         self._transcoder.close()
 
     def abandon(self) -> None:
@@ -162,11 +173,6 @@ def file_of_copies(
     return SplicedFile(
         stream, created_by=created_by, columns_of=columns_of, keeps_indexes=keeps_indexes
     )
-
-
-def footer_metadata(footer: bytes) -> pq.FileMetaData:
-    """What a footer says, as Arrow has it."""
-    return pq.read_metadata(pa.BufferReader(MAGIC + footer + file_tail(footer)))
 
 
 def encoded_in_memory(rows: pa.Table, encoding: ParquetEncoding) -> StoredParquet:

@@ -15,25 +15,24 @@ from tideline.testing.free_port import free_port
 from tideline.testing.server_process import ServerProcess
 
 
-class ProcessServer(ABC):
-    """It listens at `host`, and has a folder of its own, which goes with it."""
+class OneProcess(ABC):
+    """It has a folder of its own, which goes with it."""
 
     name: ClassVar[str]
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        self._host = host
-        self._port = free_port()
+    def __init__(self) -> None:
         self._made = tempfile.TemporaryDirectory(prefix="tideline-server-")
-        log = Path(self._made.name) / "log"
-        self._process = ServerProcess(self.name, self.command, log, self._answers)
+        self.folder = Path(self._made.name)
+        log = self.folder / "log"
+        self._process = ServerProcess(self.name, self._launched, log, self._answers)
 
     @abstractmethod
     def prepare(self) -> None:
-        """Build it, or raise when it has not been installed."""
+        """Build or install it, or raise when it has not been installed."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What runs it, at `address`."""
+        """What runs it, at its address, with files in `folder` alone."""
 
     def variables(self) -> Mapping[str, str]:
         """Of its environment, beside those of this process."""
@@ -53,6 +52,22 @@ class ProcessServer(ABC):
     ) -> None:
         self._process.kill()
         self._made.cleanup()
+
+    def _launched(self) -> list[str]:
+        return self.command()
+
+    @abstractmethod
+    def _answers(self) -> bool:
+        """Whether it has started."""
+
+
+class ProcessServer(OneProcess):
+    """It listens at `host`."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
+        self._port = free_port()
+        super().__init__()
 
     @property
     def address(self) -> str:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import secrets
 import socket
-import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Self
 
 import minio
 import minio.error
 import urllib3
 
 from tideline.testing.free_port import free_port
-from tideline.testing.server_process import ServerProcess
+from tideline.testing.process_server import OneProcess
 
 BUCKET = "lake"
 
@@ -72,53 +67,20 @@ class S3Server:
         return bucket
 
 
-class S3Process(S3Server, ABC):
+class S3Process(S3Server, OneProcess):
     """A server that is one process, with the empty bucket `BUCKET`, for the length of a `with`
     block; built or installed before that, if need be, which takes minutes."""
 
-    name: ClassVar[str]
-
     def __init__(self) -> None:
-        super().__init__()
-        self._made = tempfile.TemporaryDirectory(prefix="tideline-s3-")
-        self.folder = Path(self._made.name)
-        self._process = ServerProcess(
-            self.name, self._launched, self.folder / "log", self._makes_bucket
-        )
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Build or install it. Raises CalledProcessError, OSError or PeerUnavailableError."""
-
-    @abstractmethod
-    def command(self) -> list[str]:
-        """What runs it, at `address`, with files in `folder` alone."""
-
-    def variables(self) -> Mapping[str, str]:
-        """Of its environment, beside those of this process."""
-        return {}
-
-    def __enter__(self) -> Self:
-        self.prepare()
-        self._process.variables = self.variables()
-        self._process.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._made.cleanup()
+        S3Server.__init__(self)
+        OneProcess.__init__(self)
 
     def _launched(self) -> list[str]:
         self._port = free_port()
         return self.command()
 
-    def _makes_bucket(self) -> bool:
-        """Whether it has started. A port may be open before that."""
+    def _answers(self) -> bool:
+        """Whether it makes the bucket. A port may be open before that."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=1):
                 pass

@@ -65,7 +65,7 @@ def commit(small: SmallTable, *names: str, per_compaction: int = NEVER) -> Insta
 def compact_logs(
     small: SmallTable, of: list[InstantTime], *names: str, completes: bool = True
 ) -> InstantTime:
-    """One of Hudi's, whose block says these files, so that it is told from what it stands for."""
+    """One of Hudi's, whose block says these files: others than the blocks that it stands for."""
     metadata, table = MetadataTable(small.store(), small.clock), opened(small)
     small.fake_clock.advance(1)
     time = table.instants.next_time()

@@ -85,12 +85,10 @@ def up_to_key(key: Sequence[ServerColumn], values: Key) -> str:
     """A condition in SQL: rows up to a key."""
     if _are_found(key):
         return _of_rows(key, values, "<=")
-    column, constant, rest = key[0], _constant(key[0], values[0]), key[1:]
-    up_to = f"{quoted(column.name)} {column.operators.up_to} {constant}"
-    if not rest:
-        return up_to
-    equal = f"{quoted(column.name)} {column.operators.equal} {constant}"
-    return f"({up_to} and not ({equal} and {after_key(rest, values[1:])}))"
+    column = key[0]
+    up_to = f"{quoted(column.name)} {column.operators.up_to} {_constant(column, values[0])}"
+    # The condition on the first column is one that an index may have.
+    return f"({up_to} and not {after_key(key, values)})" if key[1:] else up_to
 
 
 def _are_found(key: Sequence[ServerColumn]) -> bool:
