@@ -30,13 +30,16 @@ _BEGIN_S = 1_700_000_000
 
 @dataclass
 class LandingFeed(StreamFeed):
-    """Ingests, of that `name`, of files with the columns `landed`; `files_max` are one commit."""
+    """Ingests, of that `name`, of files with the columns `landed`, with SQL of their own where that
+    is given; `files_max` are one commit."""
 
     source: DeclaredFiles
     schema: tuple[Column, ...] = SCHEMA
     name: str = "landing"
     landed: tuple[Column, ...] = SCHEMA
     files_max: int = 2
+    transform: str | None = None
+    delete_when: str | None = None
 
     @classmethod
     def of(cls, folder: Path, *, name: str = "landing", **given: Any) -> Self:
@@ -61,6 +64,8 @@ class LandingFeed(StreamFeed):
             self.source.no_range(),
             0,
             self.operation,
+            self.transform,
+            self.delete_when,
             bad_rows_max=self.bad_rows_max,
         )
 

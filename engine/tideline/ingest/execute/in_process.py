@@ -31,13 +31,20 @@ def read_in_process(
     Raises InvalidDataError where they do not fit, ConfigError, StorageUnavailableError.
     """
     work = batch.work
-    reason = source.why_spark() or _why_sql(work) or batch.table.why_spark(work)
+    reason = source.why_spark() or why_sql(work) or batch.table.why_spark(work)
     if reason is not None:
         return ForSpark(reason)
     found = source.read(batch.range, batch.shape(left_out), batch_bytes_max())
     if isinstance(found, ForSpark):
         return found
     return replace(found, bad=found.bad.limited(work.bad_rows_max))
+
+
+def why_sql(work: IngestRange) -> str | None:
+    """Why the SQL of an ingest is Spark's; None where it has none."""
+    if work.transform is not None:
+        return "a transform in SQL is Spark's"
+    return None if work.delete_when is None else "a condition for deletes is Spark's"
 
 
 def why_spark(
@@ -79,9 +86,3 @@ def require_spark(needed: ForSpark, declared: Declared | None = None) -> None:
         raise needed.error or ConfigError(
             f"this needs Spark ({needed.reason}): {installation('spark')}"
         )
-
-
-def _why_sql(work: IngestRange) -> str | None:
-    if work.transform is not None:
-        return "a transform in SQL is Spark's"
-    return None if work.delete_when is None else "a condition for deletes is Spark's"

@@ -19,6 +19,7 @@ from tideline.spark.source_files.landed_rows import (
     is_infrastructure_failure,
     new_columns,
 )
+from tideline.spark.source_files.row_by_row import why_not_row_by_row
 from tideline.spark.source_files.sources import (
     SPARK_FAILURES,
     ClashingFilesError,
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
 
 _Done = TypeVar("_Done")
 _KEPT_ROWS_PER_FILE = 200_000
+
+
+class NotRowByRowError(ConfigError):
+    """What rows come down to depends on how they were divided into commits, or on when."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Rows that were put into files: in the order of arrival where a transform has kept that."""
+
+    is_ordered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +66,11 @@ class SparkAttempt:
         or what is at fault. The batch has a table, if only one that stands in for it."""
         return self._tried(session, self._look)
 
-    def keep(self, session: SparkSession, uri: str) -> tuple[bool, BadInput]:
-        """Put the rows of a commit that is not written into parquet files at `uri`, in the order of
-        arrival; False where something is at fault, and what. The batch has a table."""
-        kept, bad = self._tried(session, lambda session: self._keep(session, uri))
-        return kept is not None, bad
+    def keep(self, session: SparkSession, uri: str) -> tuple[KeptRows | None, BadInput]:
+        """Put the rows of a commit that is not written into parquet files at `uri`, or say what is
+        at fault. The batch has a table. Raises NotRowByRowError where SQL of the ingest would make
+        other rows of them in another commit."""
+        return self._tried(session, lambda session: self._keep(session, uri))
 
     def _tried(
         self, session: SparkSession, attempt: Callable[[SparkSession], _Done]
@@ -67,6 +79,8 @@ class SparkAttempt:
             return attempt(session), BadInput()
         except NoTableYetError as error:
             raise self._explained(error) from error
+        except NotRowByRowError:
+            raise
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
             self._refuse_infrastructure(error)
             self.batch.progress("looking for the files at fault")
@@ -143,15 +157,20 @@ class SparkAttempt:
         table.try_rows(rows, batch.work)
         return row_count, column_types(rows), key_count
 
-    def _keep(self, session: SparkSession, uri: str) -> bool:
+    def _keep(self, session: SparkSession, uri: str) -> KeptRows:
         batch, table = self.batch, self.batch.table
         batch.progress(f"reading {batch.words}")
         reader = self._rows(session, table)
-        rows = reader.finished(reader.source(batch.range))
+        source = reader.source(batch.range)
+        rows = reader.finished(source)
+        reason = why_not_row_by_row(rows, source) if batch.work.has_sql else None
+        if reason is not None:
+            raise NotRowByRowError(reason)
         table.try_rows(rows, batch.work)
-        kept = rows.orderBy(ARRIVAL).write.option("maxRecordsPerFile", _KEPT_ROWS_PER_FILE)
-        kept.parquet(uri)
-        return True
+        kept = KeptRows(is_ordered=ARRIVAL in rows.columns)
+        found = rows.orderBy(ARRIVAL) if kept.is_ordered else rows
+        found.write.option("maxRecordsPerFile", _KEPT_ROWS_PER_FILE).parquet(uri)
+        return kept
 
     def _require_rows(self, rows: DataFrame, reader: SparkRows) -> None:
         """Raise InvalidDataError where the first batch cannot decide what the table will be."""

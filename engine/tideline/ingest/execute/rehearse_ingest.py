@@ -128,7 +128,7 @@ def _rehearse(
 
 
 def _check_sql(operation: Operation, work: IngestRange, session_factory: SessionFactory) -> None:
-    if work.transform is None and work.delete_when is None:
+    if not work.has_sql:
         return
     require_spark(ForSpark("SQL is Spark's"))
     from tideline.spark.source_files.landed_rows import check_sql, struct_of

@@ -150,6 +150,11 @@ class IngestRange:
     is_dry: bool = False
     again_number: int | None = None
 
+    @property
+    def has_sql(self) -> bool:
+        """Whether rows are what Spark makes of those of the source."""
+        return self.transform is not None or self.delete_when is not None
+
 
 @dataclass(frozen=True, slots=True)
 class RunService:

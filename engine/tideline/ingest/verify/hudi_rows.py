@@ -60,7 +60,7 @@ class HudiRows(KeyedRows):
             refused = "which of equal keys are inserted depends on the commit they are in"
         elif stored.ordering_fields and stored.merge_mode is MergeMode.COMMIT_TIME_ORDERING:
             refused = "ordering columns decide inside of commits alone"
-        refuse_uncomparable(work, table.uri, refused)
+        refuse_uncomparable(table.uri, refused)
         keys = key_generator(table.hoodie_table)
         return cls(
             ordering=stored.ordering_fields,

@@ -61,7 +61,7 @@ class IcebergRows(KeyedRows):
         refused = ""
         if not is_bag and not kind.is_keyed:
             refused = f"the operation {kind.value} leaves no rows to compare"
-        refuse_uncomparable(work, metadata.location, refused)
+        refuse_uncomparable(metadata.location, refused)
         columns = arrow_schema(schema.fields)
         named = names_in(columns, operation.table.record_key)
         if is_bag and not named:

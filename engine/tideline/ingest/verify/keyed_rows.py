@@ -13,7 +13,6 @@ import pyarrow as pa
 from tideline.errors import ConfigError
 from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.partial_updates import PartialUpdates
-from tideline.ingest.operation.operation import IngestRange
 from tideline.ingest.sources.known_rows import Known
 from tideline.ingest.verify.compare import (
     COMMIT,
@@ -104,11 +103,8 @@ class KeyedRows(ABC):
         return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
-def refuse_uncomparable(work: IngestRange, uri: str, reason: str) -> None:
-    """Raise ConfigError where rows do not follow from records, for a reason of the table's or of
-    the ingest's own."""
-    if not reason and (work.transform is not None or work.delete_when is not None):
-        reason = "the ingest has SQL of its own"
+def refuse_uncomparable(uri: str, reason: str) -> None:
+    """Raise ConfigError where rows do not follow from records for a reason."""
     if reason:
         raise ConfigError(f"the rows cannot be compared: {reason}", table=uri)
 

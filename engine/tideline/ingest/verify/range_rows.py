@@ -5,6 +5,9 @@
    temporary folder, in the order of arrival.
 2. Parts that do not go together are read one at a time. One that cannot be read at all is not
    compared.
+3. SQL of the ingest is Spark's, and is run as an ingest runs it. Where it makes other rows of
+   another batch nothing can be compared. Rows that it made without their order of arrival have
+   none: of several of a key the ordering values decide, or nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tideline.bad_input import BadInput
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.ingest.execute.in_process import batch_bytes_max, require_spark
+from tideline.ingest.execute.in_process import batch_bytes_max, require_spark, why_sql
 from tideline.ingest.execute.table_access import SessionFactory
 from tideline.ingest.locate import locate
 from tideline.ingest.sources.source import ForSpark, Range, Source
+from tideline.ingest.verify.compare import PART
 from tideline.ingest.verify.feed import Feed
 from tideline.storage.location import StoreLocation
 
@@ -30,6 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARK_FILES = "spark"
+_FIRST_UNORDERED, _PARTS_MAX = 1 << 24, 1 << 31
+"""Numbers of parts that rows have each for itself, above those of a replay."""
+_REMEDY = (
+    "write what it does for each row alone, or compare the table with the same SQL by a query of "
+    "your own"
+)
 _NO_LIMIT = 1 << 62
 """Files that Spark wrote have a bounded number of rows."""
 
@@ -45,6 +56,7 @@ class RangeRows:
     records: int = 0
     bad: int = 0
     unreadable: dict[str, str] = field(default_factory=dict)
+    unordered: int = 0
 
     def keyed(self, taken: Range, part: int, when: str, folder: Path) -> Iterator[pa.Table]:
         """The rows as the table would store them. Raises ConfigError, InvalidDataError,
@@ -58,7 +70,7 @@ class RangeRows:
             yield found
 
     def _in_process(self, taken: Range, part: int, when: str) -> pa.Table | ForSpark:
-        reason = self.source.why_spark()
+        reason = self.source.why_spark() or why_sql(self.feed.batch.work)
         if reason is not None:
             return ForSpark(reason)
         try:
@@ -82,7 +94,7 @@ class RangeRows:
             [locate(place) for place in (self.feed.batch.operation.table.location, *source.places)]
         )
         into = folder / _SPARK_FILES
-        left, bad = self._kept(session, taken, into)
+        left, bad, is_ordered = self._kept(session, taken, into)
         if bad.files and len(taken.names) > 1:
             for name in taken.names:
                 yield from self._on_spark(needed, taken.only([name]), part, when, folder)
@@ -92,20 +104,28 @@ class RangeRows:
         self.bad += bad_rows
         self.records += bad_rows
         if left.names:
-            yield from self._kept_rows(into, part, when)
+            for rows in self._kept_rows(into, part, when):
+                yield rows if is_ordered else self._without_order(rows)
 
-    def _kept(self, session: SparkSession, taken: Range, into: Path) -> tuple[Range, BadInput]:
-        """Put the rows of what can be read into a folder: which parts that are, and what is bad."""
+    def _kept(
+        self, session: SparkSession, taken: Range, into: Path
+    ) -> tuple[Range, BadInput, bool]:
+        """Put the rows of what can be read into a folder: which parts that are, what is bad, and
+        whether the rows are in the order of arrival."""
         # What this process reads needs no Spark.
-        from tideline.ingest.execute.ingest_on_spark import SparkAttempt
+        from tideline.ingest.execute.ingest_on_spark import NotRowByRowError, SparkAttempt
 
-        left, learned = taken, BadInput()
+        left, learned, is_ordered = taken, BadInput(), True
         while left.names:
             rmtree(into, ignore_errors=True)
             batch = replace(self.feed.batch, range=left)
             attempt = SparkAttempt(self.source, batch, learned.digests, learned.reading)
-            is_kept, bad = attempt.keep(session, into.as_uri())
-            if is_kept:
+            try:
+                kept, bad = attempt.keep(session, into.as_uri())
+            except NotRowByRowError as error:
+                raise self._refused(error.message) from error
+            if kept is not None:
+                is_ordered = kept.is_ordered
                 break
             files = {**bad.files, **dict.fromkeys(bad.waiting, "too many bad rows")}
             rows = {**learned.rows, **bad.rows}
@@ -115,7 +135,26 @@ class RangeRows:
             if files and len(taken.names) > 1:
                 break
             left = left.only([name for name in left.names if name not in files])
-        return left, learned
+        return left, learned, is_ordered
+
+    def _refused(self, reason: str) -> ConfigError:
+        work = self.feed.work
+        what = f"the SQL of ingest {work.name} makes other rows in another commit: {reason}"
+        return ConfigError(f"the rows cannot be compared: {what}: {_REMEDY}", table=self._uri)
+
+    @property
+    def _uri(self) -> str:
+        return self.feed.state.uri
+
+    def _without_order(self, rows: pa.Table) -> pa.Table:
+        """Each row as a part of its own: nothing says which one came later."""
+        first = self.unordered
+        self.unordered += rows.num_rows
+        numbers = _FIRST_UNORDERED + np.arange(first, self.unordered) % (
+            _PARTS_MAX - _FIRST_UNORDERED
+        )
+        at = rows.schema.get_field_index(PART)
+        return rows.set_column(at, PART, pa.array(numbers.astype(np.int32)))
 
     def _kept_rows(self, folder: Path, part: int, when: str) -> Iterator[pa.Table]:
         # Rows that a process keeps in memory are not all read at once.
