@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import tideline
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.manifest.manifest_reading import entries_of, manifests_of
@@ -227,6 +228,8 @@ def test_sparks_own_types_of_version_3_are_kept(
     rows = in_order(iceberg_peer.sql(asked))
     uri = str(iceberg_peer.warehouse / "v3" / name.rpartition(".")[2])
     table = IcebergTable.open(uri)
+    ids = sorted(tideline.open_iceberg(uri).to_arrow(["id"])["id"].to_pylist())
+    assert ids == sorted(iceberg_peer.sql(asked)["id"].to_pylist())
     if "variant" in columns:
         with pytest.raises(UnsupportedTableError, match="variant"):
             rewrite(table)

@@ -6,13 +6,15 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.erasure.report import Erasure, HoldingFile, Proof
 from tideline.errors import ConfigError
-from tideline.lake_table import LakeTable
 from tideline.wording import counted
+
+_OF_ICEBERG = "`tideline iceberg erase` takes rows out of every file"
 
 
 @command("erase")
@@ -63,7 +65,7 @@ def erase_command(
     """
     if delete_landing_files and not landing:
         raise ConfigError("--delete-landing-files needs --landing")
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if not dry_run and is_asked(yes=yes):
         found = table.erase(where, landing=landing, dry_run=True)
         if delete_landing_files:

@@ -6,15 +6,17 @@ import click
 
 from tideline.cli.command import TidelineCommand, WholeWordContext
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import complete_settings, parse_pairs, split_names, table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.cli.progress import progress
 from tideline.hudi.metadata_indexes.table_indexes import IndexMade, TableIndexes
 from tideline.hudi.metadata_table.config import COLUMN_LIST
 from tideline.hudi.metadata_table.index_names import needed_by
-from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
 from tideline.wording import counted, size_text
+
+_OF_ICEBERG = "the bounds in its manifests are what such indexes are"
 
 
 @click.group("index")
@@ -62,7 +64,7 @@ def create_command(
     settings = parse_pairs(options, option="--option")
     if columns is not None:
         settings[COLUMN_LIST] = ",".join(split_names(columns))
-    indexes = LakeTable.open(uri, storage_options=storage).indexes(settings)
+    indexes = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG).indexes(settings)
     made: list[IndexMade] = []
     for name in names:
         with progress(f"making {name}"):
@@ -78,7 +80,7 @@ def create_command(
 @table_options
 def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     """List the indexes of the table at URI, those of Hudi among them."""
-    found = LakeTable.open(uri, storage_options=storage).indexes().list()
+    found = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG).indexes().list()
     if as_json:
         print_json({"indexes": [index.to_json_object() for index in found]})
         return
@@ -109,7 +111,7 @@ def drop_command(
     uri: str, storage: dict[str, str], as_json: bool, name: str, dry_run: bool, yes: bool
 ) -> None:
     """Drop the index NAME of the table at URI, with those that are worth nothing without it."""
-    indexes = LakeTable.open(uri, storage_options=storage).indexes()
+    indexes = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG).indexes()
     if not dry_run and is_asked(yes=yes):
         gone = ", ".join(indexes.drop(name, dry_run=True))
         ask(f"Drop {gone}, to be made of all files again if it is to come back?", yes=yes)

@@ -6,6 +6,7 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import parse_pairs, table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
@@ -15,6 +16,8 @@ from tideline.lake_table import LakeTable
 from tideline.plain_json import plain
 from tideline.publication.outcome import Published
 from tideline.wording import counted
+
+_OF_ICEBERG = "readers of Iceberg take it as it is"
 
 _FROM_NOW_ON = {
     False: "Every commit of Tideline is published from now on.",
@@ -80,7 +83,7 @@ def publish_command(
         raise ConfigError("--drop needs --stop")
     if stop and (always or dry_run or identifier or catalog or options or merge is not None):
         raise ConfigError("--stop goes with --drop alone")
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if stop:
         if drop:
             ask(f"Delete the Iceberg metadata of {uri}?", yes=yes)

@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 from tideline.cli.command import command
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.ingests import describe_ingests
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
-from tideline.lake_table import LakeTable
 from tideline.wording import size_text
+
+_OF_ICEBERG = "`tideline show` and `tideline check` say how it is"
 
 
 @command("report")
@@ -40,7 +42,7 @@ def report_command(
     from tideline.report.vega_bundle import vega_script
 
     script = vega_script()
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     ingests = describe_ingests(table.hoodie_table, table.timeline())
     facts = facts_of(table, check=check, ingests=ingests)
     page = page_of(facts, script)

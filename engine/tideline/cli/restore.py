@@ -6,12 +6,14 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.hudi.services.restore.execute import RestoreDone
-from tideline.lake_table import LakeTable
 from tideline.wording import counted, size_text
+
+_OF_ICEBERG = "`tideline iceberg rollback` takes it back"
 
 
 @command("restore")
@@ -26,7 +28,7 @@ def restore_command(
 
     No writer can write during a restore. A restore that died is finished by the same command.
     """
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if not dry_run and is_asked(yes=yes):
         ask(f"{_would_undo(table.restore(instant, dry_run=True))} Continue?", yes=yes)
     with progress("looking what to undo" if dry_run else "restoring the table"):

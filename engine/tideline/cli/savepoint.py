@@ -9,11 +9,13 @@ import click
 
 from tideline.cli.command import TidelineCommand, WholeWordContext
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line, print_table
 from tideline.hudi.services.savepoint.record import Savepoint
-from tideline.lake_table import LakeTable
 from tideline.wording import counted
+
+_OF_ICEBERG = "`tideline iceberg tag` keeps its snapshots"
 
 
 @click.group("savepoint")
@@ -40,7 +42,7 @@ def create_command(
     dry_run: bool,
 ) -> None:
     """Keep the table at URI as of INSTANT, a completed commit; by default the newest one."""
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     savepoint = table.savepoint(instant, by=by, comment=comment, dry_run=dry_run)
     if as_json:
         print_json({**_describe(savepoint), "dry_run": dry_run})
@@ -54,7 +56,7 @@ def create_command(
 @table_options
 def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
     """List the savepoints of the table at URI, oldest first."""
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     rows = [_describe(savepoint) for savepoint in table.savepoints()]
     if as_json:
         print_json({"savepoints": rows})
@@ -75,7 +77,7 @@ def delete_command(
     uri: str, storage: dict[str, str], as_json: bool, instant: str, dry_run: bool, yes: bool
 ) -> None:
     """Give up the savepoint INSTANT of the table at URI: cleaning may delete what only it kept."""
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if not dry_run and is_asked(yes=yes):
         kept = counted(table.delete_savepoint(instant, dry_run=True).file_count, "file")
         ask(f"Give up the savepoint {instant}, which keeps {kept} from being cleaned?", yes=yes)

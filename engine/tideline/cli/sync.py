@@ -6,13 +6,15 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import dry_run_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.errors import ConfigError
-from tideline.lake_table import LakeTable
 from tideline.plain_json import plain
 from tideline.registration.outcome import Synced
+
+_OF_ICEBERG = "other engines find it in its catalog"
 
 _FROM_NOW_ON = {
     False: "Every commit of Tideline is registered from now on.",
@@ -69,7 +71,7 @@ def sync_command(
     """
     if stop and (hive or glue or database or name or all_partitions or always or dry_run):
         raise ConfigError("--stop goes alone")
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if stop:
         table.stop_syncing()
         print_line("Commits are no longer registered; what is registered stays.")

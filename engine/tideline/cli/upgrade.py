@@ -6,13 +6,15 @@ import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.errors import ConfigError
 from tideline.hudi.upgrade.execute import VersionChanged
-from tideline.lake_table import LakeTable
 from tideline.wording import counted
+
+_OF_ICEBERG = "`tideline iceberg alter upgrade` changes its version"
 
 _VERSION_OPTION = click.option(
     "--to", "version", required=True, type=int, metavar="VERSION", help="6, 8 or 9."
@@ -61,7 +63,7 @@ def _change(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    table = LakeTable.open(uri, storage_options=storage)
+    table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     planned = table.change_version(version, dry_run=True)
     _require_direction(table.hoodie_table.config.version, version, is_upgrade=is_upgrade)
     if dry_run:

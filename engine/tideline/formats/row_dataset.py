@@ -63,8 +63,9 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         How much is read ahead is not Arrow's to decide here: its settings have no effect.
         """
         read = self._schema.names if columns is None or isinstance(columns, dict) else columns
-        # Some column must give the number of rows.
-        names = list(dict.fromkeys(read)) or self._schema.names[:1]
+        # Some column must give the number of rows: one with values, where there is one.
+        typed = [item.name for item in self._schema if not pa.types.is_null(item.type)]
+        names = list(dict.fromkeys(read)) or (typed or self._schema.names)[:1]
         rows = self._open_rows(names, filter, limit)
         watched = pa.RecordBatchReader.from_batches(rows.schema, self._watched(rows))
         return RowScanner(self._schema, watched, columns)

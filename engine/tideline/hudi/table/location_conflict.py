@@ -59,15 +59,17 @@ def refuse_table_conflict(location: StoreLocation) -> None:
         raise ConfigError(f"the location is {conflict}; choose another one", table=location.uri)
 
 
+def has_iceberg_metadata(store: ObjectStore, folder: str = "metadata") -> bool:
+    """Whether a folder is the one of an Iceberg table's metadata."""
+    names = islice(store.list(folder), _METADATA_LISTED_MAX)
+    return any(is_table_metadata_file(info.path) for info in names)
+
+
 def _table_at(store: ObjectStore, folder: str) -> str | None:
     prefix = f"{folder}/" if folder else ""
     if store.head(f"{prefix}{PROPERTIES_PATH}") is not None:
         return HUDI
-    metadata = f"{prefix}metadata"
-    names = islice(store.list(metadata), _METADATA_LISTED_MAX)
-    if any(is_table_metadata_file(info.path) for info in names):
-        return ICEBERG
-    return None
+    return ICEBERG if has_iceberg_metadata(store, f"{prefix}metadata") else None
 
 
 def _split(location: StoreLocation) -> tuple[StoreLocation, str]:

@@ -34,6 +34,7 @@ from tideline.errors import (
 from tideline.hudi.table.java_properties import format_properties, parse_properties, with_changes
 from tideline.hudi.table.kept_settings import own_names
 from tideline.hudi.table.layout.known_layouts import VERSION
+from tideline.hudi.table.location_conflict import has_iceberg_metadata
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import (
     CHECKSUM,
@@ -204,7 +205,13 @@ def _load(store: ObjectStore) -> _Examined:
     if current.is_sound:
         return current
     if current.problem == backup.problem == "missing" and not has_table_metadata(store):
-        raise TableNotFoundError("no Hudi table here", table=store.uri, path=PROPERTIES_PATH)
+        message = "no Hudi table here"
+        if has_iceberg_metadata(store):
+            message += (
+                ", but an Iceberg table: tideline.open_iceberg opens it, `tideline iceberg` has "
+                "the commands for it, and show, read, write and check take tables of both"
+            )
+        raise TableNotFoundError(message, table=store.uri, path=PROPERTIES_PATH)
     raise CorruptTableError(
         f"table properties are unreadable: {current.problem}; backup: {backup.problem}",
         table=store.uri,

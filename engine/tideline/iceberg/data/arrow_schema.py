@@ -6,7 +6,7 @@ type of its own, so `as_stored` relabels the columns just before they are writte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from tideline.iceberg.metadata.field_type import (
     Primitive,
     StructType,
     is_unknown,
+    kind_word,
 )
 
 FIELD_ID = b"PARQUET:field_id"
@@ -81,6 +82,31 @@ def arrow_field(field: NestedField) -> pa.Field:
 def arrow_schema(fields: Iterable[NestedField]) -> pa.Schema:
     """The schema of rows in memory."""
     return pa.schema([arrow_field(field) for field in fields])
+
+
+def readable_schema(fields: Iterable[NestedField]) -> tuple[pa.Schema, dict[str, str]]:
+    """The schema of rows in memory, and the columns whose values are not read, with their types:
+    they stand in the schema without a type."""
+    columns: list[pa.Field] = []
+    unread: dict[str, str] = {}
+    for field in fields:
+        try:
+            columns.append(arrow_field(field))
+        except UnsupportedTableError:
+            columns.append(pa.field(field.name, pa.null()))
+            unread[field.name] = kind_word(field.type)
+    return pa.schema(columns), unread
+
+
+def refuse_unread(names: Iterable[str], unread: Mapping[str, str]) -> None:
+    """Raises UnsupportedTableError for a column whose values are not read."""
+    found = next((name for name in names if name in unread), None)
+    if found is not None:
+        message = (
+            f"the column {found} has a type that is not read ({unread[found]}): name the columns "
+            "that are wanted, without it"
+        )
+        raise UnsupportedTableError(message, value=found)
 
 
 def stored_schema(fields: Iterable[NestedField]) -> pa.Schema:

@@ -21,6 +21,7 @@ from typing import Any
 from tideline.bounded.parsing import PARSER_FAULTS, faults_named
 from tideline.errors import CorruptTableError
 from tideline.formats.avro_container import encode_records_container, open_container
+from tideline.iceberg.manifest.fixed_partitions import manifest_records, storable
 from tideline.iceberg.manifest.manifest_entry import (
     UNASSIGNED,
     DataFile,
@@ -102,7 +103,7 @@ def read_manifest(
     reader = _EntryReader.of(container.schema, manifest, skipped)
     next_row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
     wanted = None if with_metrics else lambda field: field.get("field-id") not in skipped
-    for record in container.records(wanted):
+    for record in manifest_records(container, wanted):
         try:
             entry = reader.entry(record, next_row_id)
         except PARSER_FAULTS as error:
@@ -125,7 +126,8 @@ def encode_manifest(
 ) -> EncodedManifest:
     """A manifest of `entries`, which all belong to `spec`.
 
-    `schema` must know the spec's source columns. Raises ValueError when an entry does not fit.
+    `schema` must know the spec's source columns. Raises ValueError when an entry does not fit, and
+    UnsupportedTableError for partition values that are only read.
     """
     listed = list(entries)
     partition = spec.partition_type(schema)
@@ -343,7 +345,7 @@ def _physical(type_: FieldType, value: Any) -> Any:
     if isinstance(type_, Decimal):
         unscaled = int(decimal.Decimal(value).scaleb(type_.scale, _WIDE))
         return unscaled.to_bytes(decimal_bytes(type_.precision), "big", signed=True)
-    return value.bytes if isinstance(value, uuid.UUID) else value
+    return value.bytes if isinstance(value, uuid.UUID) else storable(value)
 
 
 def _summaries(

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from tideline.bounded.parsing import faults_named
 from tideline.formats.avro_container import open_container
+from tideline.iceberg.manifest.fixed_partitions import manifest_records
 from tideline.iceberg.manifest.manifest_entry import (
     EntryStatus,
     ManifestContent,
@@ -62,7 +63,7 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> Iterator[str]:
         fields = file["type"]["fields"]
         path = next(field["name"] for field in fields if field["field-id"] == _FILE_PATH)
         wanted = (_STATUS, _DATA_FILE, _FILE_PATH)
-        for record in container.records(lambda field: field.get("field-id") in wanted):
+        for record in manifest_records(container, lambda field: field.get("field-id") in wanted):
             if record[status] != EntryStatus.DELETED:
                 yield record[file["name"]][path]
 

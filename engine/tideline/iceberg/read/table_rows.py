@@ -22,7 +22,7 @@ from tideline.formats.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.formats.row_batches import checked_limit, first_of
 from tideline.formats.row_dataset import RowDataset
 from tideline.formats.row_filter import RowFilter
-from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.arrow_schema import readable_schema, refuse_unread
 from tideline.iceberg.data.condition_pruning import ConditionPruning
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.row_layout import RowLayout
@@ -38,15 +38,18 @@ _FEW_ROWS = 65_536
 def snapshot_dataset(io: FileIO, choice: SnapshotChoice) -> RowDataset:
     """The rows of a snapshot in the columns of the choice; none without a snapshot.
 
-    Reading raises as `FileRows.batches`, and CorruptTableError for files that are missing.
+    Reading raises as `FileRows.batches`, CorruptTableError for files that are missing, and
+    UnsupportedTableError where it is to read a column of a type that is not read, which stands
+    among the others without a type.
     """
-    schema = arrow_schema(choice.metadata.schema().fields)
+    schema, unread = readable_schema(choice.metadata.schema().fields)
 
     def open_rows(
         columns: Sequence[str], condition: Any, limit: int | None
     ) -> pa.RecordBatchReader:
         chosen = pa.schema([schema.field(name) for name in columns])
         row_filter = None if condition is None else RowFilter.of(condition, schema)
+        refuse_unread((*columns, *(row_filter.columns if row_filter else ())), unread)
         rows_max = checked_limit(limit)
         # A condition may have to look at many rows for a few.
         is_short = rows_max is not None and rows_max <= _FEW_ROWS and row_filter is None
@@ -56,7 +59,7 @@ def snapshot_dataset(io: FileIO, choice: SnapshotChoice) -> RowDataset:
 
     def count_all() -> int:
         with missing_files_named(io):
-            return _count(io, choice)
+            return _count(io, choice, [name for name in schema.names if name not in unread])
 
     return RowDataset(schema, open_rows, count_all)
 
@@ -109,11 +112,11 @@ def missing_files_named(io: FileIO) -> Iterator[None]:
         ) from error
 
 
-def _count(io: FileIO, choice: SnapshotChoice) -> int:
+def _count(io: FileIO, choice: SnapshotChoice, readable: Sequence[str]) -> int:
     """The rows, by the manifests' counts; of files with deletes the columns that these compare are
     read."""
-    first = {field.name for field in choice.metadata.schema().fields[:1]}
-    reader = FileRows(io, RowLayout.of(choice.metadata).projected(first), any_format=True)
+    layout = RowLayout.of(choice.metadata).projected(readable[:1])
+    reader = FileRows(io, layout, any_format=True)
     return sum(
         sum(batch.num_rows for batch in reader.batches(task))
         if task.deletes

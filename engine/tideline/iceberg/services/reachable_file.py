@@ -13,6 +13,7 @@ from enum import Enum
 
 from tideline.bounded.parsing import faults_named
 from tideline.formats.avro_container import open_container
+from tideline.iceberg.manifest.fixed_partitions import manifest_records
 from tideline.iceberg.manifest.manifest_entry import EntryStatus, FileContent
 from tideline.iceberg.metadata.avro_type import not_null
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -84,7 +85,7 @@ def live_files(body: bytes, *, path: str) -> Iterator[ReachableFile]:
             for fields, number in ((entry, _STATUS), (entry, _DATA_FILE), (file, _PATH))
         )
         size, content = (file.get(number, {}).get("name", "") for number in (_SIZE, _CONTENT))
-        for record in container.records(lambda field: field.get("field-id") in _WANTED):
+        for record in manifest_records(container, lambda field: field.get("field-id") in _WANTED):
             if record[status] != EntryStatus.DELETED:
                 found = record[data_file]
                 kind = KINDS[FileContent(found.get(content) or 0)]

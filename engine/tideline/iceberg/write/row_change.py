@@ -115,7 +115,7 @@ class _Attempts:
 
     @property
     def operation(self) -> str:
-        return operation_of(self.change)
+        return self.write.operation.of_snapshot(operation_of(self.change))
 
     @property
     def branch(self) -> str:

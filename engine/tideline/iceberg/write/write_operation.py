@@ -35,6 +35,18 @@ class IcebergOperation(StrEnum):
         """Whether rows are found by key."""
         return self in (IcebergOperation.UPSERT, IcebergOperation.DELETE)
 
+    def of_snapshot(self, found: str) -> str:
+        """The operation of its snapshot, as Iceberg's Java has it, where its files alone would make
+        it `found`: a delete or an update that finds no row adds none."""
+        match self:
+            case IcebergOperation.OVERWRITE_PARTITIONS:
+                return "overwrite"
+            case IcebergOperation.DELETE:
+                return "delete" if found == "append" else found
+            case IcebergOperation.UPDATE:
+                return "overwrite" if found == "append" else found
+        return found
+
     @classmethod
     def named(cls, given: str | None, *, default: IcebergOperation) -> IcebergOperation:
         """One that takes rows. Raises ConfigError for what is none."""

@@ -14,6 +14,7 @@ from tideline.iceberg.write.write_operation import IcebergOperation
 TOKEN_KEY = "tideline.token"
 OPERATION_KEY = "tideline.operation"
 _ROWS_KEY = "tideline.rows-"
+_REPLACES_PARTITIONS = "replace-partitions"
 _LENGTH_MAX = 200
 _OWN = ("tideline.", "added-", "deleted-", "removed-", "total-", "changed-", "manifests-")
 
@@ -144,6 +145,8 @@ class IcebergWrite:
         """What the summary of its snapshot says of it."""
         token = {} if self.token is None else {TOKEN_KEY: self.token}
         own = {OPERATION_KEY: self.operation.value, **token}
+        if self.operation is IcebergOperation.OVERWRITE_PARTITIONS:
+            own[_REPLACES_PARTITIONS] = "true"
         return {**self.extra, **self.progress.summary, **own}
 
     def earlier(self, metadata: TableMetadata) -> Snapshot | None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tideline.formats.row_filter import RowFilter
 from tideline.iceberg.bin_pack import pack
-from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.data.arrow_schema import readable_schema, refuse_unread
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.read.table_rows import SelectedRows, missing_files_named, selected_files
@@ -40,9 +40,10 @@ def snapshot_frame(
     Raises ConfigError for what is no condition, UnsupportedTableError naming a column whose type
     Spark does not have; reading raises CorruptTableError for files that are missing.
     """
-    stored = arrow_schema(choice.metadata.schema().fields)
+    stored, unread = readable_schema(choice.metadata.schema().fields)
     chosen = pa.schema([stored.field(name) for name in columns])
     row_filter = None if condition is None else RowFilter.of(condition, stored)
+    refuse_unread((*columns, *(row_filter.columns if row_filter else ())), unread)
     schema = arrow_to_spark(chosen)
     with missing_files_named(io):
         tasks = list(selected_files(io, choice, row_filter))
