@@ -63,7 +63,7 @@ NEEDS_AN_EXTRA = (
     "tideline.hudi.metadata_table.key_ranges.",
     "tideline.hudi.metadata_table.key_runs.",
     "tideline.hudi.read.",
-    "tideline.hudi.write.pieces.",
+    "tideline.hudi.write.work_parts.",
     "tideline.iceberg.check.rows.",
     "tideline.iceberg.table.catalog_config.",
     "tideline.iceberg.table.catalog_hive.",

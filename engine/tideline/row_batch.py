@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tideline.hudi.write.pieces import PieceRunner
+    from tideline.hudi.write.work_parts import PartRunner
     from tideline.spark.read.frames import FoundRows
 
 
@@ -165,12 +165,12 @@ class RowBatch:
 
         return open_on_spark(found.frame, self.table, self.config, seen, found.groups)
 
-    def _runner(self) -> PieceRunner | None:
+    def _runner(self) -> PartRunner | None:
         if self.frame is None:
             return None
-        from tideline.spark.write.held_rows import piece_runner
+        from tideline.spark.write.held_rows import part_runner
 
-        return piece_runner(self.frame.sparkSession, self.table)
+        return part_runner(self.frame.sparkSession, self.table)
 
     def _held_rows(self) -> pa.Table | None:
         """The frame's rows in memory, if they fit there and the write does not need Spark."""

@@ -163,13 +163,13 @@ def masked(text: str) -> str:
         spans = _found_in(text, known)
         if not spans:
             return text
-        pieces: list[str] = []
+        parts: list[str] = []
         at = 0
         for start, end in spans:
-            pieces += (text[at:start], MASK)
+            parts += (text[at:start], MASK)
             at = end
         # What is left may be a value once more.
-        text = "".join((*pieces, text[at:]))
+        text = "".join((*parts, text[at:]))
     # Only a text that was made for it holds a value within a value within a value.
     return MASK
 

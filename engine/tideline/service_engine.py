@@ -50,7 +50,7 @@ class ServiceEngineBySize:
         return self._engine(work, slices).compact_logs(work, slices)
 
     def cluster(self, work: ServiceWork, arrangement: RowArrangement) -> Sequence[WriteStat]:
-        slices = [piece for group in arrangement.groups for piece in group.slices]
+        slices = [file_slice for group in arrangement.groups for file_slice in group.slices]
         return self._engine(work, slices).cluster(work, arrangement)
 
     def _engine(self, work: ServiceWork, slices: Sequence[FileSlice]) -> ServiceEngine:

@@ -118,7 +118,7 @@ def test_a_server_that_is_gone_is_unavailable_and_every_request_is_counted(
     assert counted == [("get", "jobs", 200), ("create", "jobs", 0)]
 
 
-def test_a_watch_reports_changes_as_they_happen_even_cut_in_pieces(
+def test_a_watch_reports_changes_as_they_happen_even_cut_apart(
     server: ScriptedServer, api: KubeApi
 ) -> None:
     added = json.dumps({"type": "ADDED", "object": {"n": 1}}).encode()

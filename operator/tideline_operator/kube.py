@@ -483,12 +483,12 @@ def _lines(response: Any, *, keeps_rest: bool = False) -> Iterator[bytes]:
     if `keeps_rest`."""
     rest = bytearray()
     while True:
-        piece = response.read1()
-        if not piece:
+        chunk = response.read1()
+        if not chunk:
             if rest and keeps_rest:
                 yield bytes(rest)
             return
-        rest += piece
+        rest += chunk
         end = rest.rfind(b"\n")
         if end >= 0:
             complete = bytes(rest[:end])

@@ -56,12 +56,12 @@ def on_terminal(*arguments: str, columns: int, answer: str = "") -> tuple[int, s
         os.write(terminal, answer.encode())
     while True:
         try:
-            piece = os.read(terminal, 65_536)
+            chunk = os.read(terminal, 65_536)
         except OSError:
             break
-        if not piece:
+        if not chunk:
             break
-        shown += piece
+        shown += chunk
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode()
 
 

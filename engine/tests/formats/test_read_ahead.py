@@ -1,4 +1,4 @@
-"""Pieces are read at once and given in order, a few items ahead."""
+"""Parts are read at once and given in order, a few items ahead."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tideline.testing.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("pieces", [0, 1, 3, 20])
-def test_items_come_in_the_order_of_pieces(threads: int, pieces: int) -> None:
-    def read(piece: int) -> Iterator[tuple[int, int]]:
-        for number in range(piece % 7):
-            time.sleep(0.0005 * ((piece * 5) % 3))
-            yield piece, number
+@pytest.mark.parametrize("parts", [0, 1, 3, 20])
+def test_items_come_in_the_order_of_parts(threads: int, parts: int) -> None:
+    def read(part: int) -> Iterator[tuple[int, int]]:
+        for number in range(part % 7):
+            time.sleep(0.0005 * ((part * 5) % 3))
+            yield part, number
 
-    expected = [(piece, number) for piece in range(pieces) for number in range(piece % 7)]
-    assert list(in_order(range(pieces), read, threads)) == expected
+    expected = [(part, number) for part in range(parts) for number in range(part % 7)]
+    assert list(in_order(range(parts), read, threads)) == expected
 
 
-def test_pieces_are_read_at_once() -> None:
+def test_parts_are_read_at_once() -> None:
     both = threading.Barrier(2, timeout=PATIENCE_S)
 
-    def read(piece: int) -> Iterator[int]:
+    def read(part: int) -> Iterator[int]:
         both.wait()
-        yield piece
+        yield part
 
     assert list(in_order([0, 1], read, 2)) == [0, 1]
 
@@ -55,11 +55,11 @@ def test_nobody_reads_far_ahead() -> None:
     assert made < 10
 
 
-def test_an_error_comes_when_its_piece_does() -> None:
-    def read(piece: int) -> Iterator[int]:
-        if piece == 1:
+def test_an_error_comes_when_its_part_does() -> None:
+    def read(part: int) -> Iterator[int]:
+        if part == 1:
             raise ValueError("broken")
-        yield piece
+        yield part
 
     items = in_order([0, 1, 2], read, 3)
     assert next(items) == 0

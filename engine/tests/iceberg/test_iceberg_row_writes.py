@@ -352,10 +352,10 @@ def test_a_vector_that_a_rewrite_makes_meanwhile_is_a_conflict() -> None:
 
 
 @pytest.mark.parametrize("properties", [{}, MERGE], ids=["copy", "merge"])
-def test_given_rows_in_many_pieces_replace_others(properties: dict[str, str]) -> None:
+def test_given_rows_in_many_parts_replace_others(properties: dict[str, str]) -> None:
     table = created(10, format_version=3, properties=properties)
-    pieces = [pa.Table.from_pylist(given([n, n + 20], 1.0), COLUMNS) for n in (7, 3, 9, 3)]
-    report = table.write(pa.concat_tables(pieces), "upsert", key="id")
+    parts = [pa.Table.from_pylist(given([n, n + 20], 1.0), COLUMNS) for n in (7, 3, 9, 3)]
+    report = table.write(pa.concat_tables(parts), "upsert", key="id")
     assert (report.rows_updated, report.rows_inserted) == (3, 3)
     assert ids(table) == [*range(10), 23, 27, 29]
     assert ids(table, filter="n = 1") == [3, 7, 9, 23, 27, 29]

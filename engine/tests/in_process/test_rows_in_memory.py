@@ -134,9 +134,9 @@ def test_what_holds_no_rows_is_refused(table: tideline.LakeTable) -> None:
         table.write(["a", "b"])
 
 
-def test_rows_in_several_pieces_are_one_batch(table: tideline.LakeTable) -> None:
-    pieces = [pa.table({"id": [f"k{n % 7}"], "day": ["mon"], "n": [n]}) for n in range(40)]
-    assert table.write(pa.concat_tables(pieces)).rows_written == 7
+def test_rows_in_several_parts_are_one_batch(table: tideline.LakeTable) -> None:
+    parts = [pa.table({"id": [f"k{n % 7}"], "day": ["mon"], "n": [n]}) for n in range(40)]
+    assert table.write(pa.concat_tables(parts)).rows_written == 7
     assert sorted(table.to_arrow(["n"])["n"].to_pylist()) == list(range(33, 40))
 
 

@@ -7,7 +7,7 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from tideline.hudi.file_group.cluster_work import WholePiece
+from tideline.hudi.file_group.cluster_work import TaskSlices
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, FileSlice, LogFile
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.bounded_threads import in_bounded_threads
@@ -16,7 +16,7 @@ from tideline.in_process.service_size import (
     MemoryBudget,
     MemorySharing,
     merge_bytes,
-    piece_bytes,
+    task_bytes,
     why_spark,
 )
 from tideline.settings.small_engine import SmallEngine
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 TIME = InstantTime("20260101000000000")
 
 
-def piece(base_mib: int, log_mib: int = 0) -> FileSlice:
+def file_slice(base_mib: int, log_mib: int = 0) -> FileSlice:
     group = FileGroupId("p", "f")
     base = BaseFile("p", "f", "0-0-0", TIME, base_mib * MIB)
     logs = (LogFile("p", "f", TIME, 1, "0-0-0", log_mib * MIB),) if log_mib else ()
@@ -40,11 +40,11 @@ GIB = 1024 * MIB
     ("slices", "reason"),
     [
         ([], None),
-        ([piece(100, 100)] * 4, None),
-        ([piece(256)] * 4, None),
-        ([piece(256)] * 5, "the plan has 1,280 MiB, more than 1,024 MiB"),
+        ([file_slice(100, 100)] * 4, None),
+        ([file_slice(256)] * 4, None),
+        ([file_slice(256)] * 5, "the plan has 1,280 MiB, more than 1,024 MiB"),
         (
-            [piece(1), piece(1, 180)],
+            [file_slice(1), file_slice(1, 180)],
             "merging a file group takes about 1,086 MiB of memory, more than 1,024 MiB",
         ),
     ],
@@ -74,15 +74,15 @@ def test_a_small_machine_holds_less_and_executors_leave_little_to_their_driver(
 
 def test_the_setting_sends_everything_to_spark() -> None:
     config = WriteConfig(small_engine=SmallEngine.SPARK)
-    assert why_spark([piece(1)], config, MemoryBudget()) == "tideline.engine.small is spark"
+    assert why_spark([file_slice(1)], config, MemoryBudget()) == "tideline.engine.small is spark"
 
 
 def test_logs_are_held_and_base_files_stream_through() -> None:
-    assert merge_bytes(piece(10, 20)) == (60 + 120) * MIB
-    assert merge_bytes(piece(1000)) == merge_bytes(piece(900)) < 1000 * MIB
-    both = WholePiece((piece(10), piece(20)), "prefix")
-    assert piece_bytes(both, is_sorted=True) == 6 * 30 * MIB
-    assert piece_bytes(both, is_sorted=False) == 6 * 20 * MIB
+    assert merge_bytes(file_slice(10, 20)) == (60 + 120) * MIB
+    assert merge_bytes(file_slice(1000)) == merge_bytes(file_slice(900)) < 1000 * MIB
+    both = TaskSlices((file_slice(10), file_slice(20)), "prefix")
+    assert task_bytes(both, is_sorted=True) == 6 * 30 * MIB
+    assert task_bytes(both, is_sorted=False) == 6 * 20 * MIB
 
 
 def run(sizes: list[int], threads: int, most: int) -> list[int]:

@@ -74,8 +74,8 @@ class Lake:
     def log_files(self) -> int:
         hoodie = self.table.hoodie_table
         view = hoodie.files.view(hoodie.timeline())
-        slices = [piece for part in view.partitions for piece in view.latest_slices(part)]
-        return sum(len(piece.log_files) for piece in slices)
+        slices = [file_slice for part in view.partitions for file_slice in view.latest_slices(part)]
+        return sum(len(file_slice.log_files) for file_slice in slices)
 
     def in_parts(self, threads: int, options: Mapping[str, str]) -> TableServices:
         """Services whose engine sorts next to nothing at once."""

@@ -108,7 +108,7 @@ class HudisTable:
         hoodie = self.lake.hoodie_table
         view = hoodie.files.read_view(hoodie.timeline())
         return {
-            partition: [piece.file_id for piece in view.latest_slices(partition)]
+            partition: [file_slice.file_id for file_slice in view.latest_slices(partition)]
             for partition in view.partitions
         }
 

@@ -193,11 +193,11 @@ def test_pending_plans_name_the_groups_they_are_about(tmp_path: Path) -> None:
 def test_log_files_hang_on_their_slices() -> None:
     table = table_of(MERGE_ON_READ)
     view = table.files.view(table.timeline())
-    slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
-    with_logs = [piece for piece in slices if piece.log_files]
+    slices = [file_slice for name in view.partitions for file_slice in view.latest_slices(name)]
+    with_logs = [file_slice for file_slice in slices if file_slice.log_files]
     assert with_logs
-    for piece in with_logs:
-        assert {log.instant for log in piece.log_files} == {piece.base_instant}
+    for file_slice in with_logs:
+        assert {log.instant for log in file_slice.log_files} == {file_slice.base_instant}
 
 
 def test_overwritten_groups_are_replaced() -> None:

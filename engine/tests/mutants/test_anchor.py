@@ -32,7 +32,7 @@ def planted(old: str, new: str) -> str:
         ("found\n    return None", "found\n    return 1", "    return 1"),
     ],
 )
-def test_a_piece_is_found_by_its_tokens(old: str, new: str, line: str) -> None:
+def test_a_snippet_is_found_by_its_tokens(old: str, new: str, line: str) -> None:
     changed = planted(old, new)
     assert line in changed.splitlines()
     compile(changed, "read", "exec")
@@ -54,6 +54,6 @@ def test_words_within_a_text_are_found_by_their_letters() -> None:
     assert replaced(text, span, "is there", "is here") == 'message = "nothing is here"\n'
 
 
-def test_a_piece_that_stands_twice_or_nowhere_is_told() -> None:
+def test_a_snippet_that_stands_twice_or_nowhere_is_told() -> None:
     assert len(spans(SOURCE, "path")) == 3
     assert spans(SOURCE, "nowhere") == []

@@ -142,7 +142,7 @@ def test_columns_without_content_are_left_out() -> None:
 
 def test_bins_double(table: LakeTable) -> None:
     view = table.hoodie_table.files.read_view(table.timeline())
-    slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
+    slices = [file_slice for path in view.partitions for file_slice in view.latest_slices(path)]
     (size_bin,) = size_bins(slices, 1 << 20)
     assert (size_bin.from_bytes, size_bin.files, size_bin.is_small) == (0, 3, True)
     assert not size_bins(slices, 1)[0].is_small

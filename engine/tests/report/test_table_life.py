@@ -27,7 +27,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[SmallTable]:
 def life_of(table: SmallTable) -> Life:
     lake = table.lake()
     view = lake.hoodie_table.files.read_view(lake.timeline())
-    slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
+    slices = [file_slice for path in view.partitions for file_slice in view.latest_slices(path)]
     return read_life(lake.hoodie_table, slices)
 
 
@@ -35,12 +35,12 @@ def now(table: SmallTable) -> State:
     """What a look at the table's files says."""
     lake = table.lake()
     view = lake.hoodie_table.files.read_view(lake.timeline())
-    slices = [piece for path in view.partitions for piece in view.latest_slices(path)]
+    slices = [file_slice for path in view.partitions for file_slice in view.latest_slices(path)]
     return State(
         rows=len(table.rows()),
-        base_files=sum(1 for piece in slices if piece.base_file is not None),
-        log_files=sum(len(piece.log_files) for piece in slices),
-        size_bytes=sum(piece.size_bytes for piece in slices),
+        base_files=sum(1 for file_slice in slices if file_slice.base_file is not None),
+        log_files=sum(len(file_slice.log_files) for file_slice in slices),
+        size_bytes=sum(file_slice.size_bytes for file_slice in slices),
         stored_bytes=sum(file.size_bytes for file in lake.hoodie_table.files.base_files())
         + sum(file.size_bytes for file in lake.hoodie_table.files.log_files()),
     )
@@ -119,9 +119,9 @@ def test_file_groups_older_than_the_history_count_from_the_start(table: SmallTab
     whole = life_of(table)
     lake = table.lake()
     slices = [
-        piece
+        file_slice
         for path in ("p0", "p1")
-        for piece in lake.hoodie_table.files.read_view(lake.timeline()).latest_slices(path)
+        for file_slice in lake.hoodie_table.files.read_view(lake.timeline()).latest_slices(path)
     ]
     first = lake.timeline().completed().instants[0]
     for info in list(table.store().list(".hoodie")):

@@ -82,15 +82,15 @@ def schedule_compaction(table: SmallTable) -> bool:
     view = opened.files.view(opened.timeline())
     operations = [
         {
-            "baseInstantTime": str(piece.base_instant),
-            "deltaFilePaths": [log.name for log in piece.log_files],
-            "dataFilePath": piece.base_file.name if piece.base_file else None,
-            "fileId": piece.file_id,
+            "baseInstantTime": str(file_slice.base_instant),
+            "deltaFilePaths": [log.name for log in file_slice.log_files],
+            "dataFilePath": file_slice.base_file.name if file_slice.base_file else None,
+            "fileId": file_slice.file_id,
             "partitionPath": partition,
         }
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        if piece.log_files
+        for file_slice in view.latest_slices(partition)
+        if file_slice.log_files
     ]
     if operations:
         body = encode_container("HoodieCompactionPlan", {"operations": operations, "version": 2})

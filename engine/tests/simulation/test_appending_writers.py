@@ -53,18 +53,18 @@ def hoodie(table: SmallTable) -> HoodieTable:
 
 def slice_of(table: SmallTable, partition: str = "p0") -> FileSlice:
     opened = hoodie(table)
-    (piece,) = opened.files.view(opened.timeline()).latest_slices(partition)
-    return piece
+    (file_slice,) = opened.files.view(opened.timeline()).latest_slices(partition)
+    return file_slice
 
 
 def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime:
     """A pending compaction of the partition's only file group."""
-    piece, opened = slice_of(table, partition), hoodie(table)
+    file_slice, opened = slice_of(table, partition), hoodie(table)
     operation = {
-        "baseInstantTime": str(piece.base_instant),
-        "deltaFilePaths": [log.name for log in piece.log_files],
-        "dataFilePath": piece.base_file.name if piece.base_file else None,
-        "fileId": piece.file_id,
+        "baseInstantTime": str(file_slice.base_instant),
+        "deltaFilePaths": [log.name for log in file_slice.log_files],
+        "dataFilePath": file_slice.base_file.name if file_slice.base_file else None,
+        "fileId": file_slice.file_id,
         "partitionPath": partition,
     }
     body = encode_container("HoodieCompactionPlan", {"operations": [operation], "version": 2})
@@ -75,8 +75,8 @@ def schedule_compaction(table: SmallTable, partition: str = "p0") -> InstantTime
 
 def schedule_clustering(table: SmallTable, partition: str = "p0") -> InstantTime:
     """A pending clustering of the partition's only file group, another process at work on it."""
-    piece, opened = slice_of(table, partition), hoodie(table)
-    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
+    file_slice, opened = slice_of(table, partition), hoodie(table)
+    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": file_slice.file_id}
     info |= {"partitionPath": partition, "bootstrapFilePath": "", "version": 1}
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}
@@ -168,7 +168,7 @@ def test_a_file_group_under_compaction_takes_no_inserts(table: SmallTable) -> No
     opened = hoodie(table)
     slices = opened.files.view(opened.timeline()).latest_slices("p1")
     assert len(slices) == 2
-    assert before in {piece.file_id for piece in slices}
+    assert before in {file_slice.file_id for file_slice in slices}
 
 
 def test_a_partition_under_compaction_is_not_deleted(table: SmallTable) -> None:
@@ -209,13 +209,13 @@ def test_an_update_may_be_allowed_to_win(table: SmallTable) -> None:
 
 def test_an_update_may_withdraw_the_clustering(table: SmallTable, store: ObjectStore) -> None:
     clustering = schedule_clustering(table)
-    piece = f"p0/44444444-4444-4444-4444-444444444444-0_0-0-0_{clustering}.parquet"
-    store.put(piece, b"what it has written so far")
+    path = f"p0/44444444-4444-4444-4444-444444444444-0_0-0-0_{clustering}.parquet"
+    store.put(path, b"what it has written so far")
     report = table.write("upsert", batch([0], 3), options=WITHDRAW)
     assert report.rolled_back == (str(clustering),)
     assert dict(table.values())["k000"] == 3
     assert hoodie(table).timeline().find(clustering) is None
-    assert store.head(piece) is None
+    assert store.head(path) is None
     assert_sound(table)
 
 

@@ -88,8 +88,8 @@ def rows_of(table: SmallTable) -> dict[str, int]:
     found = [
         (row["id"], row["v"])
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for part in read_file_slice(opened.store, piece, context, ["id", "v"])
+        for file_slice in view.latest_slices(partition)
+        for part in read_file_slice(opened.store, file_slice, context, ["id", "v"])
         for row in part.to_pylist()
     ]
     assert len(found) == len(dict(found))

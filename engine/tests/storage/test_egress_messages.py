@@ -102,7 +102,7 @@ def test_idle_connections_end(start: Starting) -> None:
     assert spy.connections == 2
 
 
-def test_large_bodies_pass_both_ways_in_pieces(start: Starting) -> None:
+def test_large_bodies_pass_both_ways_in_blocks(start: Starting) -> None:
     body = os.urandom(32 << 20)
 
     with SpyServer(lambda _: answer(body)) as spy:

@@ -235,9 +235,9 @@ def test_a_file_that_is_larger_than_it_says_is_read_up_to_the_limit(
 
     def count(descriptor: int, length: int) -> bytes:
         nonlocal read
-        piece = original(descriptor, length)
-        read += len(piece)
-        return piece
+        chunk = original(descriptor, length)
+        read += len(chunk)
+        return chunk
 
     monkeypatch.setenv(SETTING, "64Ki")
     monkeypatch.setattr(os, "read", count)

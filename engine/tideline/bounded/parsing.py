@@ -56,7 +56,7 @@ PARSER_FAULTS = (
 """What broken bytes lead plain Python code, and the libraries below it, to raise."""
 
 _CHECKSUM_BYTES = 4
-_PIECE_BYTES = 256
+_CHUNK_BYTES = 256
 """Of Zstandard at a time: four bytes of it become up to 128 KiB."""
 _XZ_BYTES_MAX = 80 * 1024 * 1024
 """The dictionary of the highest level and a little more."""
@@ -237,8 +237,8 @@ def _zstandard(body: bytes, limit_bytes: int) -> bytes:
     parts: list[bytes] = []
     size_bytes = 0
     try:
-        for start in range(0, len(body), _PIECE_BYTES):
-            parts.append(stream.decompress(body[start : start + _PIECE_BYTES]))
+        for start in range(0, len(body), _CHUNK_BYTES):
+            parts.append(stream.decompress(body[start : start + _CHUNK_BYTES]))
             size_bytes += len(parts[-1])
             if size_bytes > limit_bytes or stream.eof:
                 break

@@ -70,5 +70,5 @@ def _repeat(out: bytearray, offset: int, count: int) -> None:
     if offset >= count:
         out += out[start : start + count]
         return
-    piece = bytes(out[start:])
-    out += (piece * (count // offset + 1))[:count]
+    copied = bytes(out[start:])
+    out += (copied * (count // offset + 1))[:count]

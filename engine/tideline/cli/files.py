@@ -58,7 +58,7 @@ def _slices(table: HoodieTable, partition: str | None, as_of: str | None) -> Ite
             file_slice for file_slice in slices if partition in (None, file_slice.group.partition)
         )
     view = table.files.read_view(table.timeline(), None if partition is None else [partition])
-    return (piece for name in view.partitions for piece in view.latest_slices(name))
+    return (file_slice for name in view.partitions for file_slice in view.latest_slices(name))
 
 
 def _describe(file_slice: FileSlice) -> dict[str, Any]:

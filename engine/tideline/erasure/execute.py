@@ -228,9 +228,9 @@ def _logs_left(table: HoodieTable, not_due: NotDue | None) -> list[str]:
     """Why logs are still there, if any are."""
     view = table.files.view(table.timeline())
     groups = sum(
-        bool(piece.log_files)
+        bool(file_slice.log_files)
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
+        for file_slice in view.latest_slices(partition)
     )
     if not groups:
         return []
@@ -242,10 +242,10 @@ def _older_versions(table: HoodieTable) -> set[tuple[FileGroupId, InstantTime]]:
     """Every version of a file group that is not the newest, or was replaced."""
     view = table.files.view(table.timeline())
     return {
-        (group.id, piece.base_instant)
+        (group.id, file_slice.base_instant)
         for partition in view.partitions
         for group in view.all_file_groups(partition)
-        for piece in group.slices[group.id not in view.replaced :]
+        for file_slice in group.slices[group.id not in view.replaced :]
     }
 
 

@@ -154,10 +154,10 @@ def _holding(
     versions: dict[str, Version] = {}
     for partition in view.partitions:
         for group in view.all_file_groups(partition):
-            for piece in group.slices:
-                versions |= dict.fromkeys((file.path for file in piece.files), Version.OLDER)
-        for piece in view.latest_slices(partition):
-            versions |= dict.fromkeys((file.path for file in piece.files), Version.NEWEST)
+            for file_slice in group.slices:
+                versions |= dict.fromkeys((file.path for file in file_slice.files), Version.OLDER)
+        for file_slice in view.latest_slices(partition):
+            versions |= dict.fromkeys((file.path for file in file_slice.files), Version.NEWEST)
     kept: dict[str, list[InstantTime]] = {}
     for savepoint in list_savepoints(table):
         for partition, names in savepoint.files.items():

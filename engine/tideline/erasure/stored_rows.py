@@ -63,9 +63,9 @@ class StoredRowsReader:
         """Every row of the file. Raises CorruptTableError, UnsupportedTableError, what Arrow raises
         for broken files, and ObjectNotFoundError or CorruptTableError where it is gone."""
         if isinstance(file, BaseFile):
-            piece = FileSlice(file.group, file.instant, file)
+            file_slice = FileSlice(file.group, file.instant, file)
             reader = SliceReader(self.context, self.full_schema)
-            task = SliceTask.of(piece, self.layout)
+            task = SliceTask.of(file_slice, self.layout)
             yield from reader.rows(self.table.store, task, self.schema.names)
         elif isinstance(file, OwnFile):
             yield from self._published_rows(file)

@@ -5,7 +5,7 @@
 2. Numbers are written by numpy as a table of bytes, cut to the length that each has; texts are
    Arrow's own bytes behind their lengths.
 3. What may be null is encoded without its nulls, which are put between afterwards. Items of lists
-   are encoded in one piece, and cut where the lists are.
+   are encoded all at once, and cut where the lists are.
 4. One kernel of Arrow joins the parts of each record.
 
 Schemas are physical (see `tideline.formats.avro.physical_schema`), and such as `avro_types` takes.

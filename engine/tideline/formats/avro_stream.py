@@ -13,7 +13,7 @@ from tideline.bounded.read_limits import admit
 from tideline.formats.avro_blocks import SYNC_BYTES, AvroBlocks, open_blocks, opened_block
 from tideline.formats.avro_scan import read_long
 
-_PIECE_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 _LONG_BYTES_MAX = 10
 _UNREADABLE = "Avro file is truncated or unreadable"
 
@@ -53,10 +53,10 @@ class AvroStream:
             yield count, opened_block(self.schema, self._codec, count, stored, self._path)
 
     def _header(self) -> AvroBlocks:
-        """A header may be longer than the first piece, and is read again with more then."""
+        """A header may be longer than the first chunk, and is read again with more then."""
         while True:
             had = len(self._held)
-            is_all = not self._fill(had + _PIECE_BYTES) or len(self._held) < had + _PIECE_BYTES
+            is_all = not self._fill(had + _CHUNK_BYTES) or len(self._held) < had + _CHUNK_BYTES
             try:
                 return open_blocks(self._held, path=self._path)
             except Exception:
@@ -71,10 +71,10 @@ class AvroStream:
             return left
         parts = [self._held[self._at :]]
         while left < size:
-            piece = self._stream.read(max(_PIECE_BYTES, size - left))
-            if not piece:
+            chunk = self._stream.read(max(_CHUNK_BYTES, size - left))
+            if not chunk:
                 break
-            parts.append(piece)
-            left += len(piece)
+            parts.append(chunk)
+            left += len(chunk)
         self._held, self._at = b"".join(parts), 0
         return left

@@ -1,7 +1,7 @@
-"""Reading several pieces at once and giving what they hold piece after piece.
+"""Reading several parts at once and giving what they hold part after part.
 
-Threads read the next pieces while the first one is given. Each holds back when it is a few items
-ahead, so that memory depends on their number and not on that of the pieces.
+Threads read the next parts while the first one is given. Each holds back when it is a few items
+ahead, so that memory depends on their number and not on that of the parts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from tideline.machine import processors
 
-Piece = TypeVar("Piece")
+Part = TypeVar("Part")
 Item = TypeVar("Item")
 
 THREADS_MAX = 8
@@ -24,24 +24,24 @@ _STOP_NOTICED_S = 0.1
 
 
 def in_order(
-    pieces: Iterable[Piece],
-    read: Callable[[Piece], Iterator[Item]],
+    parts: Iterable[Part],
+    read: Callable[[Part], Iterator[Item]],
     threads: int,
     *,
     first_alone: bool = False,
 ) -> Generator[Item]:
-    """The items of all pieces in order; `read` runs in threads, which end when this is closed.
-    Pieces are asked for as their turn to be read comes; others than the first, if that is read
+    """The items of all parts in order; `read` runs in threads, which end when this is closed.
+    Parts are asked for as their turn to be read comes; others than the first, if that is read
     alone, once its first item was taken and more are wanted.
-    Raises what `read` raises, when its piece's turn comes."""
+    Raises what `read` raises, when its part's turn comes."""
     stop = Event()
-    waiting = iter(pieces)
-    running: deque[_Lane[Piece, Item]] = deque()
+    waiting = iter(parts)
+    running: deque[_Lane[Part, Item]] = deque()
 
     def start(most: int) -> None:
         while len(running) < most:
-            for piece in waiting:
-                running.append(_Lane(read, piece, stop))
+            for part in waiting:
+                running.append(_Lane(read, part, stop))
                 break
             else:
                 return
@@ -61,7 +61,7 @@ def in_order(
 
 
 def reading_threads(threads_max: int = THREADS_MAX) -> int:
-    """How many pieces to read at once: twice the processors, because a store is waited for."""
+    """How many parts to read at once: twice the processors, because a store is waited for."""
     return min(threads_max, 2 * processors())
 
 
@@ -72,27 +72,27 @@ class _End:
     error: BaseException | None = None
 
 
-class _Lane(Generic[Piece, Item]):
-    """A thread that reads a piece, no faster than it is taken.
+class _Lane(Generic[Part, Item]):
+    """A thread that reads a part, no faster than it is taken.
 
     It ends with the process as well, which waits for it: a reader may be left half read.
     """
 
-    def __init__(self, read: Callable[[Piece], Iterator[Item]], piece: Piece, stop: Event) -> None:
+    def __init__(self, read: Callable[[Part], Iterator[Item]], part: Part, stop: Event) -> None:
         self._stop = stop
         self._taker = current_thread()
         self._queue: Queue[Item | _End] = Queue(_ITEMS_AHEAD)
-        self._thread = Thread(target=self._fill, args=(read, piece))
+        self._thread = Thread(target=self._fill, args=(read, part))
         self._thread.start()
 
     def join(self) -> None:
         """Wait for the end of the thread."""
         self._thread.join()
 
-    def _fill(self, read: Callable[[Piece], Iterator[Item]], piece: Piece) -> None:
+    def _fill(self, read: Callable[[Part], Iterator[Item]], part: Part) -> None:
         end = _End()
         try:
-            for item in read(piece):
+            for item in read(part):
                 if not self._put(item):
                     return
         except BaseException as error:
@@ -100,7 +100,7 @@ class _Lane(Generic[Piece, Item]):
         self._put(end)
 
     def items(self) -> Iterator[Item]:
-        """What the piece holds. Raises what reading it raised."""
+        """What the part holds. Raises what reading it raised."""
         while True:
             item = self._next()
             if not isinstance(item, _End):

@@ -31,7 +31,7 @@ UNSUPPORTED: Final = (
 )
 _ANSWER = "the metastore's answer"
 _CONNECT_S = 20.0
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _FIRST_OF_THRIFT = 0x80
 _FIRST_OF_TLS = 0x15
 _FIRST_OF_SASL = range(1, 6)
@@ -122,20 +122,20 @@ class Transport:
             if left_s <= 0:
                 raise TimeoutError
             self._socket.settimeout(min(self._timeout_s, left_s))
-            piece = self._socket.recv(_PIECE_BYTES)
+            chunk = self._socket.recv(_CHUNK_BYTES)
         except TimeoutError as error:
             raise _away("no whole answer in time", error) from error
         except OSError as error:
             raise _away(self._on_end(), error) from error
-        if not piece:
+        if not chunk:
             raise _away(self._on_end(), ConnectionResetError()) from ConnectionResetError()
         if self._is_new:
-            _refuse_other_protocols(piece[0])
+            _refuse_other_protocols(chunk[0])
             self._is_new = False
-        self._left -= len(piece)
+        self._left -= len(chunk)
         if self._left < 0:
             raise too_large(_ANSWER, read_limits().object_bytes_max)
-        return piece
+        return chunk
 
     def _on_end(self) -> str:
         if not self._is_new:

@@ -4,7 +4,7 @@
 2. `write`: rows get their buckets, and each bucket goes to its handle, several at once.
 
 The batch is held in memory once; a bucket is copied out of it when it is written. Whether threads
-here or Spark's tasks look into files and write them is up to a `PieceRunner`.
+here or Spark's tasks look into files and write them is up to a `PartRunner`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.config import SortMode, WriteConfig
 from tideline.hudi.write.matched_rows import MatchedRows
 from tideline.hudi.write.new_file_id import new_file_id
-from tideline.hudi.write.pieces import (
+from tideline.hudi.write.unique_keys import stored_twice
+from tideline.hudi.write.work_parts import (
     CreateFiles,
-    LookUpChunk,
-    PieceRunner,
+    LookUpKeys,
+    PartRunner,
     ThreadRunner,
     WriteBucket,
 )
-from tideline.hudi.write.unique_keys import stored_twice
 from tideline.in_process.arrangement import arrival_within, last_of_keys, row_order
 from tideline.in_process.bucket_numbers import bucket_numbers
 from tideline.in_process.filled_rows import ReadStoredRows, filled_from_stored
@@ -81,7 +81,7 @@ class InProcessWriteEngine:
         batch: PreparedRows,
         *,
         inserts_rows: bool = True,
-        runner: PieceRunner | None = None,
+        runner: PartRunner | None = None,
         matched: MatchedRows | None = None,
     ) -> None:
         self.matched = matched
@@ -300,10 +300,10 @@ class InProcessWriteEngine:
         ]
         answer = self._answer()
 
-        def look_up(nth: int) -> LookUpChunk:
+        def look_up(nth: int) -> LookUpKeys:
             numbers, keys = chunks[nth]
             chosen = {number: candidates[number] for number in numbers}
-            return LookUpChunk(StoredKeyLookup(chosen, settings, answer), numbers, keys)
+            return LookUpKeys(StoredKeyLookup(chosen, settings, answer), numbers, keys)
 
         sizes = [sum(candidates[number].bytes_read for number in chunk) for chunk, _ in chunks]
         found = self._runner.run(look_up, sizes)

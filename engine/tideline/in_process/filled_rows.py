@@ -22,7 +22,7 @@ from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.row_keys import partition_paths, record_keys
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.meta_column import PARTITION_PATH
-from tideline.hudi.write.pieces import TaskNumbers
+from tideline.hudi.write.work_parts import TaskNumbers
 from tideline.in_process.prepared_rows import Positions, PreparedRows
 from tideline.parquet.column_encoding import decoded
 from tideline.storage.object_store import ObjectStore
@@ -34,7 +34,7 @@ _KEY = "_tideline_key"
 class ReadStoredRows:
     """Reads the merged rows of one slice whose keys are wanted, keys in front, in these types."""
 
-    piece: FileSlice
+    file_slice: FileSlice
     reading: SliceContext
     keys: KeyGenerator
     wanted: pa.Array
@@ -45,7 +45,7 @@ class ReadStoredRows:
         has_key = self.reading.populate_meta_fields
         names = [*([RECORD_KEY] if has_key else []), *self.columns.names]
         found = []
-        for rows in read_file_slice(store, self.piece, self.reading, names):
+        for rows in read_file_slice(store, self.file_slice, self.reading, names):
             stored = rows.select(self.columns.names)
             keys = decoded(rows.column(RECORD_KEY)) if has_key else record_keys(stored, self.keys)
             keys = keys.cast(pa.string())

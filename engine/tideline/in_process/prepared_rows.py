@@ -151,7 +151,7 @@ def stored_rows(found: pa.Table, table_schema: pa.Schema) -> PreparedRows:
 
     Raises CorruptTableError for a row that is stored without.
     """
-    keys, paths = (_one_piece(found.column(name)) for name in (RECORD_KEY, PARTITION_PATH))
+    keys, paths = (_one_array(found.column(name)) for name in (RECORD_KEY, PARTITION_PATH))
     require_stored_keys(keys.null_count + paths.null_count)
     return PreparedRows(
         EvolvedSchema(table_schema),
@@ -175,7 +175,7 @@ def key_rows(supplied: pa.Table, keys: KeyGenerator) -> pa.RecordBatch:
 
 
 def _held(supplied: pa.Table) -> pa.RecordBatch:
-    """The columns that count, each in one piece, in the order of arrival."""
+    """The columns that count, each as one array, in the order of arrival."""
     names = supplied.schema.names
     chosen = [number for number, name in enumerate(names) if not is_ignored(name)]
     table = supplied.select(chosen)
@@ -183,11 +183,11 @@ def _held(supplied: pa.Table) -> pa.RecordBatch:
         arrival = pc.fill_null(table.column(ARRIVAL).cast(pa.int64()), _BEFORE_ALL)
         table = table.take(pc.sort_indices(arrival))
         table = table.drop_columns([ARRIVAL])
-    arrays = [_one_piece(column) for column in table.columns]
+    arrays = [_one_array(column) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=_schema_of(arrays, table.schema))
 
 
-def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

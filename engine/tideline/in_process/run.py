@@ -34,8 +34,8 @@ from tideline.hudi.write.batch_rules import (
 from tideline.hudi.write.config import WriteConfig
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.matched_rows import MatchedRows
-from tideline.hudi.write.pieces import PieceRunner
 from tideline.hudi.write.table_writer import TableWriter
+from tideline.hudi.write.work_parts import PartRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import WriteDone, WriteRequest
 from tideline.in_process.arrangement import last_of_each
@@ -109,9 +109,9 @@ def open_engine(
     operation: WriteOperation,
     config: WriteConfig,
     *,
-    runner: PieceRunner | None = None,
+    runner: PartRunner | None = None,
 ) -> InProcessWriteEngine:
-    """Prepare a batch for one write, whose pieces `runner` does, else threads here.
+    """Prepare a batch for one write, whose parts `runner` does, else threads here.
 
     Raises InvalidDataError for rows or columns that do not fit, before the timeline is touched;
     ConfigError for key, ordering or updated columns that are missing.
@@ -137,7 +137,7 @@ def open_matched_engine(
     seen: TransactionStart,
     groups: frozenset[FileGroupId] | None = None,
     *,
-    runner: PieceRunner | None = None,
+    runner: PartRunner | None = None,
 ) -> InProcessWriteEngine:
     """The same for rows that a condition matched, read when the writes `seen` were there, which are
     to be deleted; `groups` have all of them. Raises CorruptTableError for rows without the keys

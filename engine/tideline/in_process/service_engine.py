@@ -1,6 +1,6 @@
 """The service engine inside this process: a thread for each processor, rows in Arrow.
 
-Slices and pieces are begun largest first, as many at once as memory is meant for. The rows of a
+Work starts with the largest slices, as many at once as memory is meant for. The rows of a
 large sorted group go through a folder; see `split_clustering`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tideline.hudi.file_group.cluster_work import WholePiece, cut_groups
+from tideline.hudi.file_group.cluster_work import TaskSlices, cut_groups
 from tideline.hudi.file_group.row_order import RowOrder
 from tideline.hudi.file_group.slice_rewrite import (
     RewriteContext,
@@ -21,7 +21,7 @@ from tideline.hudi.services.engine import RowArrangement, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
-from tideline.in_process.service_size import FULL_BUDGET, MemoryBudget, merge_bytes, piece_bytes
+from tideline.in_process.service_size import FULL_BUDGET, MemoryBudget, merge_bytes, task_bytes
 from tideline.in_process.service_work import ServiceThreads
 from tideline.in_process.split_clustering import cluster_split_groups
 from tideline.machine import processors
@@ -42,16 +42,16 @@ class InProcessServiceEngine:
     def compact(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         threads = self._open(work)
 
-        def compact_one(task: RewriteContext, piece: FileSlice) -> WriteStat:
-            return compact_slice(task, threads.store, piece, give_up=threads.give_up)
+        def compact_one(task: RewriteContext, file_slice: FileSlice) -> WriteStat:
+            return compact_slice(task, threads.store, file_slice, give_up=threads.give_up)
 
         return threads.run(_largest_first(slices), compact_one, merge_bytes)
 
     def compact_logs(self, work: ServiceWork, slices: Sequence[FileSlice]) -> Sequence[WriteStat]:
         threads = self._open(work)
 
-        def compact_one(task: RewriteContext, piece: FileSlice) -> Sequence[WriteStat]:
-            return compact_log(task, threads.store, piece, give_up=threads.give_up)
+        def compact_one(task: RewriteContext, file_slice: FileSlice) -> Sequence[WriteStat]:
+            return compact_log(task, threads.store, file_slice, give_up=threads.give_up)
 
         return _joined(threads.run(_largest_first(slices), compact_one, merge_bytes))
 
@@ -69,18 +69,18 @@ class InProcessServiceEngine:
             part_bytes_max=self.budget.part_bytes_max,
         )
 
-        def cluster_one(task: RewriteContext, piece: WholePiece) -> Sequence[WriteStat]:
+        def cluster_one(task: RewriteContext, task_slices: TaskSlices) -> Sequence[WriteStat]:
             return cluster_slices(
                 task,
                 threads.store,
-                piece.slices,
-                piece.file_id_prefix,
+                task_slices.slices,
+                task_slices.file_id_prefix,
                 order=order,
                 give_up=threads.give_up,
             )
 
-        def held_bytes(piece: WholePiece) -> int:
-            return piece_bytes(piece, is_sorted=order is not None)
+        def held_bytes(task_slices: TaskSlices) -> int:
+            return task_bytes(task_slices, is_sorted=order is not None)
 
         stats = _joined(threads.run(cut.whole, cluster_one, held_bytes))
         if order is not None and cut.split:
@@ -93,7 +93,7 @@ class InProcessServiceEngine:
 
 
 def _largest_first(slices: Sequence[FileSlice]) -> list[FileSlice]:
-    return sorted(slices, key=lambda piece: piece.size_bytes, reverse=True)
+    return sorted(slices, key=lambda file_slice: file_slice.size_bytes, reverse=True)
 
 
 def _joined(found: Iterable[Sequence[WriteStat]]) -> list[WriteStat]:

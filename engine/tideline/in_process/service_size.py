@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tideline.hudi.file_group.cluster_work import WholePiece
+from tideline.hudi.file_group.cluster_work import TaskSlices
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.write.config import WriteConfig
 from tideline.settings.small_engine import SmallEngine
@@ -67,7 +67,7 @@ def why_spark(slices: Sequence[FileSlice], config: WriteConfig, budget: MemoryBu
     """Why a service that reads these slices needs Spark; None where it does not."""
     if config.small_engine is SmallEngine.SPARK:
         return "tideline.engine.small is spark"
-    plan_bytes = sum(piece.size_bytes for piece in slices)
+    plan_bytes = sum(file_slice.size_bytes for file_slice in slices)
     if plan_bytes > budget.plan_bytes_max:
         return f"the plan has {_mib(plan_bytes)}, more than {_mib(budget.plan_bytes_max)}"
     held = max(map(merge_bytes, slices), default=0)
@@ -79,18 +79,18 @@ def why_spark(slices: Sequence[FileSlice], config: WriteConfig, budget: MemoryBu
     return None
 
 
-def merge_bytes(piece: FileSlice) -> int:
+def merge_bytes(file_slice: FileSlice) -> int:
     """Memory for merging a slice, its base file streaming through."""
-    log_bytes = _log_bytes(piece)
-    streamed = min(_EXPANSION * (piece.size_bytes - log_bytes), _STREAMED_BYTES_MAX)
+    log_bytes = _log_bytes(file_slice)
+    streamed = min(_EXPANSION * (file_slice.size_bytes - log_bytes), _STREAMED_BYTES_MAX)
     return streamed + _EXPANSION * log_bytes
 
 
-def piece_bytes(piece: WholePiece, *, is_sorted: bool) -> int:
-    """Memory for rewriting a piece of a clustering, one slice after the other."""
+def task_bytes(task_slices: TaskSlices, *, is_sorted: bool) -> int:
+    """Memory for what one task of a clustering rewrites, one slice after the other."""
     if is_sorted:
-        return _EXPANSION * piece.size_bytes
-    return max(merge_bytes(file_slice) for file_slice in piece.slices)
+        return _EXPANSION * task_slices.size_bytes
+    return max(merge_bytes(file_slice) for file_slice in task_slices.slices)
 
 
 def part_bytes(size_bytes: int) -> int:
@@ -98,8 +98,8 @@ def part_bytes(size_bytes: int) -> int:
     return _EXPANSION * size_bytes + _STREAMED_BYTES_MAX
 
 
-def _log_bytes(piece: FileSlice) -> int:
-    return sum(log.size_bytes for log in piece.log_files)
+def _log_bytes(file_slice: FileSlice) -> int:
+    return sum(log.size_bytes for log in file_slice.log_files)
 
 
 def _mib(size_bytes: int) -> str:

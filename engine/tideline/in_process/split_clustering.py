@@ -52,7 +52,9 @@ def cluster_split_groups(
 
     Raises as `compact_slice`, and StorageUnavailableError for the folder of temporary files.
     """
-    slices = [(number, piece) for number, group in enumerate(groups) for piece in group.slices]
+    slices = [
+        (number, file_slice) for number, group in enumerate(groups) for file_slice in group.slices
+    ]
     samples = _samples(threads, groups, slices, order)
     routes = split_routes(groups, order, samples)
     files = list(enumerate(split_files(groups, routes)))
@@ -60,12 +62,14 @@ def cluster_split_groups(
     with _folder() as folder:
 
         def route_one(task: RewriteContext, numbered: tuple[int, int, FileSlice]) -> _RoutedSlice:
-            number, group, piece = numbered
+            number, group, file_slice = numbered
             routed = _RoutedSlice(folder / f"{number}.arrow", routes[group])
-            routed.write(read_slices(task, threads.store, (piece,), give_up=threads.give_up))
+            routed.write(read_slices(task, threads.store, (file_slice,), give_up=threads.give_up))
             return routed
 
-        numbered = [(number, group, piece) for number, (group, piece) in enumerate(slices)]
+        numbered = [
+            (number, group, file_slice) for number, (group, file_slice) in enumerate(slices)
+        ]
         routed = threads.run(numbered, route_one, lambda item: merge_bytes(item[2]))
 
         def write_one(task: RewriteContext, item: tuple[int, SplitFile]) -> Sequence[WriteStat]:
@@ -98,8 +102,8 @@ class _RoutedSlice:
                     if writer is None:
                         options = pa.ipc.IpcWriteOptions(compression=_COMPRESSION)
                         writer = pa.ipc.new_file(sink, rows.schema, options=options)
-                    for piece in rows.combine_chunks().to_batches():
-                        writer.write_batch(piece)
+                    for routed in rows.combine_chunks().to_batches():
+                        writer.write_batch(routed)
                         self._places.setdefault((file, part), []).append(count)
                         count += 1
             if writer is not None:
@@ -127,9 +131,9 @@ def _samples(
     order: RowOrder,
 ) -> dict[int, list[pa.Table]]:
     def sample_one(task: RewriteContext, item: tuple[int, FileSlice]) -> tuple[int, pa.Table]:
-        group, piece = item
+        group, file_slice = item
         threads.give_up()
-        return group, sample_slice(task, threads.store, piece, groups[group], order.columns)
+        return group, sample_slice(task, threads.store, file_slice, groups[group], order.columns)
 
     samples: dict[int, list[pa.Table]] = {}
     for group, rows in threads.run(slices, sample_one, lambda item: merge_bytes(item[1])):
@@ -150,7 +154,7 @@ def _part(
 
 
 def _part_size_bytes(group: SplitGroup) -> int:
-    return sum(piece.size_bytes for piece in group.slices) // (group.files * group.parts)
+    return sum(file_slice.size_bytes for file_slice in group.slices) // (group.files * group.parts)
 
 
 @contextmanager

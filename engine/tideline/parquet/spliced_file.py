@@ -13,7 +13,7 @@
 The schema and the orders of the columns are those of the first source, or of the one that is named
 when the file is opened; others must have the same nodes (see schema_nodes). Key-value pairs are the
 caller's: those of sources are about their rows.
-Memory holds one piece of a row group, or a column of it for the transcoder, the page indexes and
+Memory holds one part of a row group, or a column of it for the transcoder, the page indexes and
 the footer.
 """
 
@@ -55,7 +55,7 @@ from tideline.parquet.stored_footer import (
 )
 from tideline.parquet.stored_page import NewPage
 
-_PIECE_BYTES = 8 * 1024 * 1024
+_READ_BYTES_MAX = 8 * 1024 * 1024
 _VERSION = 2
 _ORDINAL_MAX = 0x7FFF
 _PLACES = (ColumnField.DATA_PAGE, ColumnField.INDEX_PAGE, ColumnField.DICTIONARY_PAGE)
@@ -92,7 +92,7 @@ class Transcoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _SourceChunk:
     """The pages of one column, where they are."""
 
     source: StoredParquet
@@ -148,10 +148,10 @@ class SplicedFile:
             message = "row groups of other columns cannot stand in one file"
             raise UnsupportedTableError(message, path=source.path)
         with faults_named("a row group cannot be copied", path=source.path):
-            pieces = [_Piece(source, chunk) for chunk in group.chunks]
+            source_chunks = [_SourceChunk(source, chunk) for chunk in group.chunks]
             if replacing is not None:
-                _replace(pieces, source, replacing, group.rows)
-            self._append(group, pieces, transcoder)
+                _replace(source_chunks, source, replacing, group.rows)
+            self._append(group, source_chunks, transcoder)
             if replacing is not None:
                 self._groups[-1].drop(GroupField.SORTING)
 
@@ -168,7 +168,7 @@ class SplicedFile:
             message = "columns of other files, or of other rows, cannot stand in one row group"
             raise UnsupportedTableError(message, path=parts[0].path)
         chunks = [
-            _Piece(part, chunk)
+            _SourceChunk(part, chunk)
             for part, group in zip(parts, groups, strict=True)
             for chunk in group.chunks
         ]
@@ -191,12 +191,15 @@ class SplicedFile:
         return at
 
     def _append(
-        self, group: StoredRowGroup, pieces: list[_Piece], transcoder: Transcoder | None
+        self,
+        group: StoredRowGroup,
+        source_chunks: list[_SourceChunk],
+        transcoder: Transcoder | None,
     ) -> None:
-        placed = self._put_pages(pieces, transcoder)
+        placed = self._put_pages(source_chunks, transcoder)
         chunks = [
-            self._moved_chunk(piece.source, piece.chunk, places)
-            for piece, places in zip(pieces, placed, strict=True)
+            self._moved_chunk(source_chunk.source, source_chunk.chunk, places)
+            for source_chunk, places in zip(source_chunks, placed, strict=True)
         ]
         entry = group.struct.copy()
         entry.put(
@@ -217,16 +220,20 @@ class SplicedFile:
         self._groups.append(entry)
         self._rows += group.rows
 
-    def _put_pages(self, pieces: list[_Piece], transcoder: Transcoder | None) -> list[PagePlaces]:
+    def _put_pages(
+        self, source_chunks: list[_SourceChunk], transcoder: Transcoder | None
+    ) -> list[PagePlaces]:
         """Copy neighbouring columns together, and transcode others; where the pages are."""
-        placed: list[PagePlaces] = [CopiedPages(0)] * len(pieces)
+        placed: list[PagePlaces] = [CopiedPages(0)] * len(source_chunks)
         run: StoredParquet | None = None
         start = end = 0
         if transcoder is not None and are_in_codec(
-            (piece.chunk for piece in pieces), transcoder.codec
+            (source_chunk.chunk for source_chunk in source_chunks), transcoder.codec
         ):
             transcoder = None
-        for number, (source, chunk) in enumerate((piece.source, piece.chunk) for piece in pieces):
+        for number, (source, chunk) in enumerate(
+            (source_chunk.source, source_chunk.chunk) for source_chunk in source_chunks
+        ):
             if not chunk.size_bytes:
                 continue
             if transcoder is not None and chunk.codec != transcoder.codec:
@@ -244,7 +251,7 @@ class SplicedFile:
 
     def _copy(self, source: StoredParquet | None, start: int, end: int) -> None:
         while source is not None and start < end:
-            wanted = min(_PIECE_BYTES, end - start)
+            wanted = min(_READ_BYTES_MAX, end - start)
             self._write(_pages_of(source, start, wanted))
             start += wanted
 
@@ -337,7 +344,7 @@ def _pages_of(source: StoredParquet, start: int, size_bytes: int) -> bytes:
 
 
 def _replace(
-    pieces: list[_Piece], source: StoredParquet, replacing: StoredParquet, rows: int
+    source_chunks: list[_SourceChunk], source: StoredParquet, replacing: StoredParquet, rows: int
 ) -> None:
     """Put the columns of another file in the place of those of a row group."""
     (group,) = replacing.footer.row_groups
@@ -349,7 +356,7 @@ def _replace(
         if stored[name].nodes != column.nodes:
             raise ValueError(f"column {name} is stored in another way")
         for old, new in zip(stored[name].leaves, column.leaves, strict=True):
-            pieces[old] = _Piece(replacing, chunks[new])
+            source_chunks[old] = _SourceChunk(replacing, chunks[new])
 
 
 def _key_value(key: str, value: str) -> Struct:

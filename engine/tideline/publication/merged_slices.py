@@ -56,7 +56,7 @@ class OwnFile:
 class MergedSlice:
     """A slice with logs, and the beginning of the paths of what is written for it."""
 
-    piece: FileSlice
+    file_slice: FileSlice
     stem: str
 
 
@@ -127,28 +127,28 @@ class SliceMerges:
         self._context = SliceContext.of(table, timeline, with_meta_fields(columns))
         self._location = location
 
-    def named(self, pieces: Iterable[FileSlice]) -> Iterator[MergedSlice]:
+    def named(self, slices: Iterable[FileSlice]) -> Iterator[MergedSlice]:
         """Those of the slices that have logs. Reads what their blocks say of themselves."""
-        for piece in pieces:
-            if piece.log_files:
-                blocks = FileSliceMerge(self._store, piece, self._context, [RECORD_KEY])
-                parts = [f"{file.path} {file.size_bytes}" for file in piece.files]
+        for file_slice in slices:
+            if file_slice.log_files:
+                blocks = FileSliceMerge(self._store, file_slice, self._context, [RECORD_KEY])
+                parts = [f"{file.path} {file.size_bytes}" for file in file_slice.files]
                 parts += sorted({str(instant) for instant in blocks.select_blocks().instants})
                 digest = blake2b("\n".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
-                name = join_path(piece.partition, f"{piece.file_id}.{digest}")
-                yield MergedSlice(piece, f"{MERGED}/{name}")
+                name = join_path(file_slice.partition, f"{file_slice.file_id}.{digest}")
+                yield MergedSlice(file_slice, f"{MERGED}/{name}")
 
     def write(self, merged: MergedSlice) -> Written:
         """Write what takes the place of logs. Raises what merging raises."""
-        piece = merged.piece
-        log = FileSliceMerge(self._store, piece, self._context, [RECORD_KEY]).merged_log()
+        file_slice = merged.file_slice
+        log = FileSliceMerge(self._store, file_slice, self._context, [RECORD_KEY]).merged_log()
         keys = pa.chunked_array([log.keys]).combine_chunks()
         if not len(keys):
             return Written(None, None)
         names = [RECORD_KEY, *self._columns.names]
         parts = [
             batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys))
-            for batch in FileSliceMerge(self._store, piece, self._context, names).batches()
+            for batch in FileSliceMerge(self._store, file_slice, self._context, names).batches()
         ]
         found = pa.Table.from_batches(parts).select(self._columns.names) if parts else None
         rows = None
@@ -159,13 +159,13 @@ class SliceMerges:
     def _written_rows(self, merged: MergedSlice, rows: pa.Table) -> Footer:
         path = _own_name(merged, _ROWS)
         body = self._put(path, rows)
-        return read_footer_of(OwnFile(merged.piece.partition, path, len(body)), body)
+        return read_footer_of(OwnFile(merged.file_slice.partition, path, len(body)), body)
 
     def _written_positions(self, merged: MergedSlice, keys: pa.Array) -> Positions | None:
-        piece = merged.piece
-        if piece.base_file is None:
+        file_slice = merged.file_slice
+        if file_slice.base_file is None:
             return None
-        alone = FileSlice(piece.group, piece.base_instant, piece.base_file)
+        alone = FileSlice(file_slice.group, file_slice.base_instant, file_slice.base_file)
         at, start = [], 0
         for batch in FileSliceMerge(self._store, alone, self._context, [RECORD_KEY]).batches():
             met = pc.is_in(batch.column(RECORD_KEY), value_set=keys)
@@ -175,10 +175,10 @@ class SliceMerges:
         if not len(positions):
             return None
         path = _own_name(merged, _DELETES)
-        names = pa.repeat(f"{self._location}/{piece.base_file.path}", len(positions))
+        names = pa.repeat(f"{self._location}/{file_slice.base_file.path}", len(positions))
         columns = [names, pa.array(positions, pa.int64())]
         body = self._put(path, pa.Table.from_arrays(columns, schema=arrow_schema(DELETE_FIELDS)))
-        return Positions(piece.base_file.path, path, len(body), len(positions))
+        return Positions(file_slice.base_file.path, path, len(body), len(positions))
 
     def _put(self, path: str, rows: pa.Table) -> bytes:
         sink = io.BytesIO()

@@ -145,7 +145,7 @@ def facts_of(
     timeline = table.timeline()
     view = hoodie.files.read_view(timeline)
     slices = {path: tuple(view.latest_slices(path)) for path in view.partitions}
-    everything = [piece for pieces in slices.values() for piece in pieces]
+    everything = [file_slice for in_partition in slices.values() for file_slice in in_partition]
     small_bytes_max = _small_bytes(hoodie.config.properties)
     dead = {str(plan.instant) for plan in table.failed_writes()}
     plans, unplanned = _plans(table)
@@ -155,7 +155,8 @@ def facts_of(
         at_ms=hoodie.clock.now_ms(),
         about=_about(table),
         partitions=tuple(
-            partition_files(path, pieces, small_bytes_max) for path, pieces in slices.items()
+            partition_files(path, in_partition, small_bytes_max)
+            for path, in_partition in slices.items()
         ),
         bins=size_bins(everything, small_bytes_max),
         small_bytes_max=small_bytes_max,
@@ -173,22 +174,24 @@ def facts_of(
 
 def partition_files(path: str, slices: Sequence[FileSlice], small_bytes_max: int) -> PartitionFiles:
     """A partition's files, counted."""
-    sizes = [piece.base_file.size_bytes for piece in slices if piece.base_file is not None]
+    sizes = [
+        file_slice.base_file.size_bytes for file_slice in slices if file_slice.base_file is not None
+    ]
     return PartitionFiles(
         path,
         base_files=len(sizes),
         small_files=sum(1 for size in sizes if size < small_bytes_max),
-        log_files=sum(len(piece.log_files) for piece in slices),
-        size_bytes=sum(piece.size_bytes for piece in slices),
+        log_files=sum(len(file_slice.log_files) for file_slice in slices),
+        size_bytes=sum(file_slice.size_bytes for file_slice in slices),
     )
 
 
 def size_bins(slices: Iterable[FileSlice], small_bytes_max: int) -> tuple[SizeBin, ...]:
     """How many base files there are by size, each bin twice as wide as the one before."""
     counts: dict[tuple[int, bool], int] = {}
-    for piece in slices:
-        if piece.base_file is not None:
-            size_bytes = piece.base_file.size_bytes
+    for file_slice in slices:
+        if file_slice.base_file is not None:
+            size_bytes = file_slice.base_file.size_bytes
             begin = max(_BIN_BYTES_MIN, 1 << max(size_bytes.bit_length() - 1, 0))
             key = (begin if size_bytes >= _BIN_BYTES_MIN else 0, size_bytes < small_bytes_max)
             counts[key] = counts.get(key, 0) + 1

@@ -156,9 +156,9 @@ class _Files:
     def older(self, slices: Iterable[FileSlice]) -> State:
         """The file groups of the table now that were never seen; their rows are not known."""
         bases = [
-            piece.base_file.size_bytes
-            for piece in slices
-            if piece.group not in self.seen and piece.base_file is not None
+            file_slice.base_file.size_bytes
+            for file_slice in slices
+            if file_slice.group not in self.seen and file_slice.base_file is not None
         ]
         return State(0, len(bases), 0, sum(bases), sum(bases))
 

@@ -87,8 +87,8 @@ class DirectoryBucketServer(LoopbackListener):
     def serve(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
             head = b""
-            while b"\r\n\r\n" not in head and (piece := connection.recv(4096)):
-                head += piece
+            while b"\r\n\r\n" not in head and (chunk := connection.recv(4096)):
+                head += chunk
             if head.split()[:2] != [b"CONNECT", f"{self.host}:443".encode()]:
                 connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
                 return

@@ -32,7 +32,7 @@ from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.zone import UTC_ZONE
-from tideline.hudi.write.pieces import ThreadRunner
+from tideline.hudi.write.work_parts import ThreadRunner
 from tideline.in_process.run import open_matched_engine
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore

@@ -234,9 +234,9 @@ def saying(body: bytes, **headers: str) -> Alteration:
     return lambda answer, _: replace(answer, body=body, headers=named)
 
 
-def endless(piece: bytes, status: int = 200) -> Alteration:
+def endless(chunk: bytes, status: int = 200) -> Alteration:
     """A body without an end."""
-    return lambda answer, _: replace(answer, status=status, endless=piece)
+    return lambda answer, _: replace(answer, status=status, endless=chunk)
 
 
 def dripping(where: str) -> Alteration:
@@ -353,10 +353,10 @@ class _Handler(BaseHTTPRequestHandler):
         while True:
             self.wfile.write(answer.endless)
 
-    def _drip(self, head: str, piece: bytes) -> None:
+    def _drip(self, head: str, chunk: bytes) -> None:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.wfile.write(head.encode())
-        for number in itertools.cycle(piece):
+        for number in itertools.cycle(chunk):
             self.wfile.write(bytes((number,)))
             time.sleep(_PAUSE_S)
 

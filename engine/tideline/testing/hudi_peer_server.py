@@ -179,15 +179,17 @@ class HudiOperations:
                 jvm.java.util.stream.Collectors.toList()
             )
             for group in groups:
-                for piece in group.getAllFileSlices().collect(
+                for file_slice in group.getAllFileSlices().collect(
                     jvm.java.util.stream.Collectors.toList()
                 ):
-                    base, files = piece.getBaseFile(), []
+                    base, files = file_slice.getBaseFile(), []
                     if base.isPresent():
                         files.append([base.get().getFileName(), base.get().getFileSize()])
-                    logs = piece.getLogFiles().collect(jvm.java.util.stream.Collectors.toList())
+                    logs = file_slice.getLogFiles().collect(
+                        jvm.java.util.stream.Collectors.toList()
+                    )
                     files += [[log.getFileName(), log.getFileSize()] for log in logs]
-                    named = [partition, piece.getFileId(), piece.getBaseInstantTime()]
+                    named = [partition, file_slice.getFileId(), file_slice.getBaseInstantTime()]
                     found.append([*named, sorted(files)])
         view.close()
         return sorted(found)

@@ -12,7 +12,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
-_PIECE = b"x" * 65_536
+_CHUNK = b"x" * 65_536
 _TRICKLE_S = 0.05
 
 
@@ -22,7 +22,7 @@ class Lie(Enum):
     SHORT = "ten bytes"
     HUGE = "a terabyte"
     NOTHING = "nothing: the connection would end it"
-    CHUNKED = "that it comes in pieces"
+    CHUNKED = "that it comes in chunks"
     RANGE = "that it is the range that was asked for"
     TRICKLE = "a million bytes, one at a time"
 
@@ -75,8 +75,8 @@ class LyingS3Server:
             connection.sendall(b"x")
             return 1
         is_chunked = self._lie is Lie.CHUNKED
-        connection.sendall(b"10000\r\n" + _PIECE + b"\r\n" if is_chunked else _PIECE)
-        return len(_PIECE)
+        connection.sendall(b"10000\r\n" + _CHUNK + b"\r\n" if is_chunked else _CHUNK)
+        return len(_CHUNK)
 
 
 def _head(lie: Lie) -> bytes:

@@ -225,8 +225,8 @@ class SmallTable:
         return sorted(
             (row["id"], row["v"])
             for partition in view.partitions
-            for piece in view.latest_slices(partition, as_of=until)
-            for rows in read_file_slice(hoodie.store, piece, context)
+            for file_slice in view.latest_slices(partition, as_of=until)
+            for rows in read_file_slice(hoodie.store, file_slice, context)
             for row in rows.to_pylist()
         )
 

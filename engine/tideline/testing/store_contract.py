@@ -359,12 +359,12 @@ class StoreContract:
             assert reader.read() == body
 
     def test_a_large_object_streams_through_a_writer(self, store: ObjectStore) -> None:
-        pieces = [secrets.token_bytes(1_000_003) for _ in range(20)]
+        chunks = [secrets.token_bytes(1_000_003) for _ in range(20)]
         with store.open_writer("part/large.parquet") as writer:
-            for piece in pieces:
-                writer.write(piece)
+            for chunk in chunks:
+                writer.write(chunk)
             assert writer.tell() == 20 * 1_000_003
-        assert store.get("part/large.parquet") == b"".join(pieces)
+        assert store.get("part/large.parquet") == b"".join(chunks)
 
     def test_a_writer_may_write_nothing(self, store: ObjectStore) -> None:
         with store.open_writer("empty"):

@@ -63,13 +63,15 @@ def read_rows(table: HoodieTable, timeline: ActiveTimeline | None = None) -> lis
     """Every stored row without Hudi's columns, doubled ones included, in one fixed order."""
     timeline = table.timeline() if timeline is None else timeline
     view = table.files.read_view(timeline)
-    slices = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
+    slices = [
+        file_slice for partition in view.partitions for file_slice in view.latest_slices(partition)
+    ]
     rows: list[Row] = []
-    for piece in slices:
-        if piece.log_files:
-            rows += _merged_rows(table, timeline, piece)
-        elif piece.base_file is not None:
-            with table.store.open_reader(piece.base_file.path) as stream:
+    for file_slice in slices:
+        if file_slice.log_files:
+            rows += _merged_rows(table, timeline, file_slice)
+        elif file_slice.base_file is not None:
+            with table.store.open_reader(file_slice.base_file.path) as stream:
                 stored = pq.ParquetFile(stream).read(use_threads=False)
             names = [name for name in stored.column_names if not name.startswith("_hoodie_")]
             rows += stored.select(names).to_pylist()
@@ -86,17 +88,17 @@ def merged_rows(table: HoodieTable) -> pa.Table:
     batches = [
         batch
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for batch in read_file_slice(table.store, piece, context)
+        for file_slice in view.latest_slices(partition)
+        for batch in read_file_slice(table.store, file_slice, context)
     ]
     return pa.Table.from_batches(batches) if batches else context.full_schema.empty_table()
 
 
-def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, piece: FileSlice) -> list[Row]:
+def _merged_rows(table: HoodieTable, timeline: ActiveTimeline, file_slice: FileSlice) -> list[Row]:
     schema = table.schemas.newest(timeline)
     assert schema is not None, "commits that wrote logs have a schema"
     context = SliceContext.of(table, timeline, schema)
-    batches = read_file_slice(table.store, piece, context, columns=schema.names)
+    batches = read_file_slice(table.store, file_slice, context, columns=schema.names)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

@@ -19,7 +19,7 @@ from tideline.testing.loopback_listener import LoopbackListener
 
 Pair = tuple[Path, Path]
 """A certificate and its key."""
-_PIECE_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _IDLE_S = 60.0
 _LINGER_S = 0.5
 
@@ -78,19 +78,19 @@ def _relay(one: socket.socket, other: socket.socket) -> None:
     while True:
         ready = [end for end in towards if isinstance(end, ssl.SSLSocket) and end.pending()]
         for end in ready or select.select([*towards], [], [], _IDLE_S)[0]:
-            piece = _piece_of(end)
-            if piece is None:
+            chunk = _chunk_of(end)
+            if chunk is None:
                 continue
-            if not piece:
+            if not chunk:
                 return
-            towards[end].sendall(piece)
+            towards[end].sendall(chunk)
 
 
-def _piece_of(end: socket.socket) -> bytes | None:
+def _chunk_of(end: socket.socket) -> bytes | None:
     """What has arrived, b"" at the end; None where that was no more than words of TLS itself."""
     end.settimeout(0.0)
     try:
-        return end.recv(_PIECE_BYTES)
+        return end.recv(_CHUNK_BYTES)
     except (ssl.SSLWantReadError, BlockingIOError):
         return None
     finally:
@@ -113,7 +113,7 @@ def _linger(connection: socket.socket) -> None:
     connection.settimeout(_LINGER_S)
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
-        while connection.recv(_PIECE_BYTES):
+        while connection.recv(_CHUNK_BYTES):
             pass
 
 

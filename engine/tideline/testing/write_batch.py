@@ -11,7 +11,7 @@ import pyarrow as pa
 from tideline.commit_report import CommitReport, report_write
 from tideline.hudi.timeline.commit_metadata import WriteStat
 from tideline.hudi.write.engine import WriteEngine
-from tideline.hudi.write.pieces import ThreadRunner
+from tideline.hudi.write.work_parts import ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
 from tideline.in_process.engine import InProcessWriteEngine

@@ -31,7 +31,7 @@ class Engine(Enum):
 
     SPARK = "spark"
     IN_PROCESS = "in_process"
-    PIECES = "pieces"
+    PARTS = "parts"
 
 
 @dataclass
@@ -46,16 +46,16 @@ CHOSEN = Chosen()
 
 
 @pytest.fixture(
-    params=["spark", "in_process", pytest.param("pieces", marks=pytest.mark.slow)],
+    params=["spark", "in_process", pytest.param("parts", marks=pytest.mark.slow)],
 )
 def either_engine(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """The test runs once on each engine: it writes what the test writes to a `WrittenTable`."""
     CHOSEN.engine = Engine(request.param)
-    if CHOSEN.engine is Engine.PIECES:
+    if CHOSEN.engine is Engine.PARTS:
         monkeypatch.setattr("tideline.spark.write.held_rows.runs_here", lambda _: False)
-        monkeypatch.setattr("tideline.spark.write.piece_tasks.DRIVER_BYTES_MAX", -1)
+        monkeypatch.setattr("tideline.spark.write.part_tasks.DRIVER_BYTES_MAX", -1)
     yield
     CHOSEN.engine = Engine.SPARK
 

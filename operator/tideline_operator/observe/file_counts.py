@@ -16,12 +16,12 @@ def count_files(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
     limit = _number(hoodie, _SMALL_FILE_LIMIT)
     files = size_bytes = small_files = log_files = 0
     for partition in view.partitions:
-        for piece in view.latest_slices(partition):
-            size_bytes += piece.size_bytes
-            log_files += len(piece.log_files)
-            if piece.base_file is not None:
+        for file_slice in view.latest_slices(partition):
+            size_bytes += file_slice.size_bytes
+            log_files += len(file_slice.log_files)
+            if file_slice.base_file is not None:
                 files += 1
-                small_files += piece.base_file.size_bytes < limit
+                small_files += file_slice.base_file.size_bytes < limit
     return FileCounts(files, size_bytes, small_files, log_files)
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 from tideline.wording import size_text
 
 _HEADER = struct.Struct("!cI")
-_PIECE_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
 class FrameKind(Enum):
@@ -107,14 +107,14 @@ class Channel:
         while len(body) < length:
             self._set_timeout()
             try:
-                piece = self._connection.recv(min(_PIECE_BYTES, length - len(body)))
+                chunk = self._connection.recv(min(_CHUNK_BYTES, length - len(body)))
             except TimeoutError:
                 raise OverdueError("the other side sends nothing") from None
             except OSError as error:
                 raise ClosedError(str(error)) from None
-            if not piece:
+            if not chunk:
                 raise ClosedError("the connection was closed")
-            body += piece
+            body += chunk
         return bytes(body)
 
     def _set_timeout(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-_PIECE_BYTES = 65_536
+_CHUNK_BYTES = 65_536
 _POLL_S = 0.05
 
 
@@ -71,13 +71,13 @@ class HangingProxy:
         source.settimeout(_POLL_S)
         while not self._stops.is_set():
             try:
-                piece = source.recv(_PIECE_BYTES)
-                if not piece:
+                chunk = source.recv(_CHUNK_BYTES)
+                if not chunk:
                     break
                 if is_reply and not self._passes.is_set():
-                    self.swallowed_bytes += len(piece)
+                    self.swallowed_bytes += len(chunk)
                     continue
-                sink.sendall(piece)
+                sink.sendall(chunk)
             except TimeoutError:
                 continue
             except OSError:

@@ -41,15 +41,15 @@ class ScriptedServer:
                 self.end_headers()
                 self.wfile.write(text)
 
-            def stream(self, pieces: list[Any]) -> None:
+            def stream(self, parts: list[Any]) -> None:
                 self.send_response(200)
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
-                for piece in pieces:
-                    if isinstance(piece, float):
-                        time.sleep(piece)
+                for part in parts:
+                    if isinstance(part, float):
+                        time.sleep(part)
                         continue
-                    data = piece if isinstance(piece, bytes) else json.dumps(piece).encode() + b"\n"
+                    data = part if isinstance(part, bytes) else json.dumps(part).encode() + b"\n"
                     self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
                     self.wfile.flush()
                 self.wfile.write(b"0\r\n\r\n")

@@ -35,8 +35,8 @@ def log_paths(table: SmallTable) -> list[str]:
     return [
         log.path
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for log in piece.log_files
+        for file_slice in view.latest_slices(partition)
+        for log in file_slice.log_files
     ]
 
 

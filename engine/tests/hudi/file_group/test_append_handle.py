@@ -41,7 +41,7 @@ def context(**settings: Any) -> HandleContext:
     )
 
 
-def file_slice(*logs: LogFile) -> FileSlice:
+def slice_of(*logs: LogFile) -> FileSlice:
     base = BaseFile(GROUP.partition, GROUP.file_id, "0-1-1", BASE, 100)
     return FileSlice(GROUP, BASE, base, logs)
 
@@ -65,10 +65,10 @@ def append(
     store: Any,
     incoming: pa.Table,
     ctx: HandleContext | None = None,
-    piece: FileSlice | None = None,
+    onto: FileSlice | None = None,
     log_instant: InstantTime = BASE,
 ) -> tuple[WriteStat, ...]:
-    return append_log_files(ctx or context(), store, piece or file_slice(), log_instant, incoming)
+    return append_log_files(ctx or context(), store, onto or slice_of(), log_instant, incoming)
 
 
 def blocks(store: Any, stat: WriteStat) -> list[tuple[BlockFrame, bytes]]:
@@ -106,7 +106,7 @@ def test_rows_are_one_data_block_with_hudis_columns(
 
 def test_the_stat_says_what_hudis_says(store: MemoryStore) -> None:
     (stat,) = append(
-        store, rows("a", "b", "c", deletes=[False, True, False]), piece=file_slice(log_file(1))
+        store, rows("a", "b", "c", deletes=[False, True, False]), onto=slice_of(log_file(1))
     )
     name = f".{GROUP.file_id}_{BASE}.log.2_7-3-12"
     info = store.head(stat.path or "")
@@ -166,8 +166,8 @@ def test_a_row_without_a_key_is_refused(store: MemoryStore) -> None:
 
 def test_on_a_pending_compaction_a_new_slice_begins(store: MemoryStore) -> None:
     """Its log files lie on top of the base file that the compaction is going to write."""
-    piece = file_slice(log_file(1), log_file(2), log_file(1, instant=COMPACTION))
-    (stat,) = append(store, rows("a"), piece=piece, log_instant=COMPACTION)
+    onto = slice_of(log_file(1), log_file(2), log_file(1, instant=COMPACTION))
+    (stat,) = append(store, rows("a"), onto=onto, log_instant=COMPACTION)
     partition, name = split_path(stat.path or "")
     log = LogFile.parse(partition, name)
     assert log is not None

@@ -128,8 +128,8 @@ class Slice:
 
     def merge(self, columns: list[str] | None = None) -> FileSliceMerge:
         group = FileGroupId(PARTITION, FILE_ID)
-        piece = FileSlice(group, time(0), self.base, tuple(self.logs))
-        return FileSliceMerge(self.store, piece, self.context(), columns)
+        file_slice = FileSlice(group, time(0), self.base, tuple(self.logs))
+        return FileSliceMerge(self.store, file_slice, self.context(), columns)
 
     def rows(self, columns: list[str] | None = None) -> list[dict[str, Any]]:
         merge = self.merge(columns or self.schema.names)
@@ -204,33 +204,33 @@ def test_merging_is_what_the_rules_say_entry_by_entry(
     log_format: LogFormat,
     meta: bool,
 ) -> None:
-    piece = Slice(mode, meta=meta)
+    file_slice = Slice(mode, meta=meta)
     model = Model(mode)
     if base is not None:
-        piece.write_base(base)
+        file_slice.write_base(base)
     for write in writes:
         if isinstance(write, list):
-            piece.write_rows(write, log_format)
+            file_slice.write_rows(write, log_format)
             for entry in write:
                 model.put(entry)
         else:
             keys = sorted(write)
-            piece.write_deletes(keys, pa.array([write[key] for key in keys], pa.int32()))
+            file_slice.write_deletes(keys, pa.array([write[key] for key in keys], pa.int32()))
             for key in keys:
                 model.delete(key, write[key])
     stored, added = model.merged(base or [])
-    merged = piece.rows()
+    merged = file_slice.rows()
     assert merged[: len(stored)] == stored
     assert sorted(map(str, merged[len(stored) :])) == sorted(map(str, added))
     texts = sorted(entry["v"] for entry in (*stored, *added))
-    assert sorted(entry["v"] for entry in piece.rows(["v"])) == texts
+    assert sorted(entry["v"] for entry in file_slice.rows(["v"])) == texts
 
 
 def test_rows_keep_the_meta_columns_they_were_stored_with() -> None:
-    piece = Slice()
-    piece.write_base([row("a", 1), row("b", 1)])
-    piece.write_rows([row("b", 2), row("c", 2)])
-    merge = piece.merge()
+    file_slice = Slice()
+    file_slice.write_base([row("a", 1), row("b", 1)])
+    file_slice.write_rows([row("b", 2), row("c", 2)])
+    merge = file_slice.merge()
     rows = pa.Table.from_batches(merge.batches(), merge.schema).to_pylist()
     assert merge.schema.names == [*META_COLUMNS, "id", "ts", "v"]
     assert [item["_hoodie_commit_time"] for item in rows] == [
@@ -242,14 +242,14 @@ def test_rows_keep_the_meta_columns_they_were_stored_with() -> None:
 
 
 def test_what_was_merged_is_counted_as_hudi_counts() -> None:
-    piece = Slice()
-    piece.write_base([row("a", 5), row("b", 5), row("c", 5), row("d", 5)])
-    piece.write_rows([row("a", 6), row("b", 4), row("n", 1)])
-    piece.write_rows([row("a", 7)])
-    piece.write_deletes(["c", "x"])
-    piece.append(rollback_command_block(str(time(9)), str(time(8))))
-    piece.append(b"#HUDI#")
-    merge = piece.merge()
+    file_slice = Slice()
+    file_slice.write_base([row("a", 5), row("b", 5), row("c", 5), row("d", 5)])
+    file_slice.write_rows([row("a", 6), row("b", 4), row("n", 1)])
+    file_slice.write_rows([row("a", 7)])
+    file_slice.write_deletes(["c", "x"])
+    file_slice.append(rollback_command_block(str(time(9)), str(time(8))))
+    file_slice.append(b"#HUDI#")
+    merge = file_slice.merge()
     rows = sum(batch.num_rows for batch in merge.batches())
     counters = merge.counters
     assert rows == counters.rows == 4
@@ -260,20 +260,20 @@ def test_what_was_merged_is_counted_as_hudi_counts() -> None:
 
 
 def test_of_several_stored_rows_of_a_key_only_the_first_meets_the_log() -> None:
-    piece = Slice(MergeMode.COMMIT_TIME_ORDERING)
-    piece.write_base([row("a", 1, "first"), row("b", 1), row("a", 1, "second")])
-    piece.write_rows([row("a", 2, "new")])
-    assert [item["v"] for item in piece.rows()] == ["new", "", "second"]
+    file_slice = Slice(MergeMode.COMMIT_TIME_ORDERING)
+    file_slice.write_base([row("a", 1, "first"), row("b", 1), row("a", 1, "second")])
+    file_slice.write_rows([row("a", 2, "new")])
+    assert [item["v"] for item in file_slice.rows()] == ["new", "", "second"]
 
 
 def test_rows_flagged_as_deleted_delete() -> None:
     schema = pa.schema([*SCHEMA, ("_hoodie_is_deleted", pa.bool_())])
-    piece = Slice(schema=schema)
-    piece.write_base([{**row("a", 1), "_hoodie_is_deleted": False}, row("b", 3)])
-    piece.write_rows(
+    file_slice = Slice(schema=schema)
+    file_slice.write_base([{**row("a", 1), "_hoodie_is_deleted": False}, row("b", 3)])
+    file_slice.write_rows(
         [{**row("a", 1), "_hoodie_is_deleted": True}, {**row("b", 2), "_hoodie_is_deleted": True}]
     )
-    assert [item["id"] for item in piece.rows()] == ["b"]
+    assert [item["id"] for item in file_slice.rows()] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -294,25 +294,25 @@ def test_rows_flagged_as_deleted_delete() -> None:
 def test_deletes_compare_with_rows_of_their_own_type_only(
     stored: pa.Array, ordering: pa.Array, survives: bool
 ) -> None:
-    piece = Slice(schema=pa.schema([("id", pa.string()), ("ts", stored.type)]))
-    piece.write_rows([{"id": "a", "ts": stored[0].as_py()}])
-    piece.write_deletes(["a"], ordering)
-    assert bool(piece.rows()) is survives
+    file_slice = Slice(schema=pa.schema([("id", pa.string()), ("ts", stored.type)]))
+    file_slice.write_rows([{"id": "a", "ts": stored[0].as_py()}])
+    file_slice.write_deletes(["a"], ordering)
+    assert bool(file_slice.rows()) is survives
 
 
 @pytest.mark.parametrize("mode", [MergeMode.EVENT_TIME_ORDERING, MergeMode.COMMIT_TIME_ORDERING])
 def test_partial_rows_leave_the_other_columns_as_they_were(mode: MergeMode) -> None:
     schema = pa.schema([*SCHEMA, ("w", pa.string())])
-    piece = Slice(mode, schema=schema)
+    file_slice = Slice(mode, schema=schema)
     old = {"v": "v0", "w": "w0"}
-    piece.write_base([{**row("a", 1), **old}, {**row("b", 1), **old}])
+    file_slice.write_base([{**row("a", 1), **old}, {**row("b", 1), **old}])
     part = pa.schema([("id", pa.string()), ("ts", pa.int32()), ("v", pa.string())])
     other = pa.schema([("id", pa.string()), ("ts", pa.int32()), ("w", pa.string())])
-    piece.write_rows([row("a", 2, "v1")], schema=part, is_partial="true")
-    piece.write_rows([{"id": "a", "ts": 3, "w": "w1"}], schema=other, is_partial="true")
-    piece.write_rows([{"id": "b", "ts": 2, "w": "w1"}], schema=other, is_partial="true")
-    piece.write_rows([{"id": "n", "ts": 2, "w": "w1"}], schema=other, is_partial="true")
-    assert piece.rows() == [
+    file_slice.write_rows([row("a", 2, "v1")], schema=part, is_partial="true")
+    file_slice.write_rows([{"id": "a", "ts": 3, "w": "w1"}], schema=other, is_partial="true")
+    file_slice.write_rows([{"id": "b", "ts": 2, "w": "w1"}], schema=other, is_partial="true")
+    file_slice.write_rows([{"id": "n", "ts": 2, "w": "w1"}], schema=other, is_partial="true")
+    assert file_slice.rows() == [
         {"id": "a", "ts": 3, "v": "v1", "w": "w1"},
         {"id": "b", "ts": 2, "v": "v0", "w": "w1"},
         {"id": "n", "ts": 2, "v": None, "w": "w1"},
@@ -321,31 +321,33 @@ def test_partial_rows_leave_the_other_columns_as_they_were(mode: MergeMode) -> N
 
 def test_a_log_compaction_leaves_partial_rows_as_they_are() -> None:
     """One block of whole rows has no word for the columns that a row leaves alone."""
-    piece = Slice(MergeMode.COMMIT_TIME_ORDERING)
-    piece.write_base([row("a", 1, "v0")])
+    file_slice = Slice(MergeMode.COMMIT_TIME_ORDERING)
+    file_slice.write_base([row("a", 1, "v0")])
     part = pa.schema([("id", pa.string()), ("ts", pa.int32())])
-    piece.write_rows([{"id": "a", "ts": 2}], schema=part, is_partial="true")
-    piece.write_rows([{"id": "a", "ts": 3}], schema=part, is_partial="true")
-    before = piece.rows()
+    file_slice.write_rows([{"id": "a", "ts": 2}], schema=part, is_partial="true")
+    file_slice.write_rows([{"id": "a", "ts": 3}], schema=part, is_partial="true")
+    before = file_slice.rows()
     full = json.dumps(arrow_to_avro(with_meta_fields(SCHEMA), name="t", namespace="hoodie.t"))
     handle = HandleContext("t", time(3), SCHEMA, log_schema_json=full)
-    stats = compact_log(RewriteContext(handle, piece.context()), piece.store, piece.merge()._slice)
-    piece.writes += 1
+    stats = compact_log(
+        RewriteContext(handle, file_slice.context()), file_slice.store, file_slice.merge()._slice
+    )
+    file_slice.writes += 1
     for stat in stats:
         log = LogFile.parse(PARTITION, str(stat.path).rpartition("/")[2])
         assert log is not None
-        piece.logs.append(log)
-    assert piece.rows() == before == [row("a", 3, "v0")]
+        file_slice.logs.append(log)
+    assert file_slice.rows() == before == [row("a", 3, "v0")]
 
 
 def test_files_and_blocks_older_than_the_schema_are_read_as_it_says() -> None:
     old = pa.schema([("id", pa.string()), ("ts", pa.int32())])
-    piece = Slice(schema=old)
-    piece.write_base([{"id": "a", "ts": 1}, {"id": "b", "ts": 1}])
-    piece.write_rows([{"id": "b", "ts": 2}])
-    piece.schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("new", pa.string())])
-    piece.write_rows([{"id": "c", "ts": 2**40, "new": "x"}])
-    assert piece.rows() == [
+    file_slice = Slice(schema=old)
+    file_slice.write_base([{"id": "a", "ts": 1}, {"id": "b", "ts": 1}])
+    file_slice.write_rows([{"id": "b", "ts": 2}])
+    file_slice.schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("new", pa.string())])
+    file_slice.write_rows([{"id": "c", "ts": 2**40, "new": "x"}])
+    assert file_slice.rows() == [
         {"id": "a", "ts": 1, "new": None},
         {"id": "b", "ts": 2, "new": None},
         {"id": "c", "ts": 2**40, "new": "x"},
@@ -353,57 +355,60 @@ def test_files_and_blocks_older_than_the_schema_are_read_as_it_says() -> None:
 
 
 def test_uncommitted_and_damaged_blocks_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    piece = Slice()
-    piece.write_base([row("a", 1)])
-    piece.write_rows([row("a", 2, "good")])
-    piece.uncommitted = {time(2)}
-    piece.write_rows([row("a", 3, "pending")])
-    torn = piece.store.get(piece.logs[0].path)
-    piece.append(torn[:-20])
-    piece.write_rows([row("b", 1, "after the damage")])
-    assert [item["v"] for item in piece.rows()] == ["good", "after the damage"]
-    warning = f"damaged blocks are left out: 1 in {piece.store.uri}/{piece.logs[2].path}"
+    file_slice = Slice()
+    file_slice.write_base([row("a", 1)])
+    file_slice.write_rows([row("a", 2, "good")])
+    file_slice.uncommitted = {time(2)}
+    file_slice.write_rows([row("a", 3, "pending")])
+    torn = file_slice.store.get(file_slice.logs[0].path)
+    file_slice.append(torn[:-20])
+    file_slice.write_rows([row("b", 1, "after the damage")])
+    assert [item["v"] for item in file_slice.rows()] == ["good", "after the damage"]
+    warning = f"damaged blocks are left out: 1 in {file_slice.store.uri}/{file_slice.logs[2].path}"
     assert caplog.messages == [warning]
 
 
 def test_a_missing_log_file_is_named_with_table_and_instant() -> None:
-    piece = Slice()
-    piece.write_base([row("a", 1)])
-    piece.write_rows([row("a", 2)])
-    piece.store.delete(piece.logs[0].path)
+    file_slice = Slice()
+    file_slice.write_base([row("a", 1)])
+    file_slice.write_rows([row("a", 2)])
+    file_slice.store.delete(file_slice.logs[0].path)
     with pytest.raises(CorruptTableError) as caught:
-        piece.rows()
+        file_slice.rows()
     assert caught.value.message == "log file is missing"
-    assert (caught.value.table, caught.value.path) == ("memory://slice", piece.logs[0].path)
+    assert (caught.value.table, caught.value.path) == ("memory://slice", file_slice.logs[0].path)
     assert caught.value.instant == time(0)
 
 
 def test_contents_that_cannot_be_read_name_their_file() -> None:
-    piece = Slice()
+    file_slice = Slice()
     headers = {HeaderKey.INSTANT_TIME: str(time(1)), HeaderKey.SCHEMA: "{}"}
-    piece.append(encode_block(BlockKind.PARQUET_DATA, headers, b"no parquet"))
+    file_slice.append(encode_block(BlockKind.PARQUET_DATA, headers, b"no parquet"))
     with pytest.raises(CorruptTableError, match=r"table=memory://slice.*path=day=1/\.1111"):
-        piece.rows()
-    piece.append(encode_block(BlockKind.HFILE_DATA, headers, b"no HFile"))
-    piece.logs.pop(0)
+        file_slice.rows()
+    file_slice.append(encode_block(BlockKind.HFILE_DATA, headers, b"no HFile"))
+    file_slice.logs.pop(0)
     with pytest.raises(CorruptTableError, match=r"HFile.*path=day=1/\.1111"):
-        piece.rows()
+        file_slice.rows()
 
 
 def test_change_data_logs_are_no_part_of_the_rows() -> None:
-    piece = Slice()
-    piece.write_base([row("a", 1)])
-    piece.logs.append(LogFile(PARTITION, FILE_ID, time(0), 1, "1-0-1", 10, is_cdc=True))
-    assert len(piece.rows()) == 1
+    file_slice = Slice()
+    file_slice.write_base([row("a", 1)])
+    file_slice.logs.append(LogFile(PARTITION, FILE_ID, time(0), 1, "1-0-1", 10, is_cdc=True))
+    assert len(file_slice.rows()) == 1
 
 
 def test_unknown_columns_are_refused() -> None:
-    piece = Slice()
-    piece.write_base([row("a", 1)])
+    file_slice = Slice()
+    file_slice.write_base([row("a", 1)])
     group = FileGroupId(PARTITION, FILE_ID)
     with pytest.raises(ConfigError, match="no such columns"):
         next(
             read_file_slice(
-                piece.store, FileSlice(group, time(0), piece.base), piece.context(), ["x"]
+                file_slice.store,
+                FileSlice(group, time(0), file_slice.base),
+                file_slice.context(),
+                ["x"],
             )
         )

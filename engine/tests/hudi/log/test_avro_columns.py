@@ -115,14 +115,14 @@ def check_encoding(data: st.DataObject) -> None:
     avro = avro_of(schema)
     assert takes(physical_schema(avro))
     first = data.draw(st.integers(0, rows.num_rows))
-    for piece in (rows, rows.slice(first)):
-        found = encode_data_block(LogFormat.AVRO, piece, avro, NOW)
-        assert found == by_fastavro(piece, avro)
+    for part in (rows, rows.slice(first)):
+        found = encode_data_block(LogFormat.AVRO, part, avro, NOW)
+        assert found == by_fastavro(part, avro)
     decoded = decode_data_block(BlockKind.AVRO_DATA, content_of(found), avro)
     assert repr(decoded.to_pylist()) == repr(rows.slice(first).to_pylist())
 
 
-def test_many_rows_are_encoded_in_pieces_and_constants_once(
+def test_many_rows_are_encoded_in_parts_and_constants_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(avro_columns, "_ROWS_AT_ONCE", 300)

@@ -52,7 +52,7 @@ def assert_right(small: SmallTable) -> None:
     assert table.config.metadata_partitions == ALL
     assert stale_listing(table) == []
     slices = table.files.view(table.timeline()).all_latest_slices()
-    bases = {piece.base_file.name for piece in slices if piece.base_file}
+    bases = {file_slice.base_file.name for file_slice in slices if file_slice.base_file}
     assert {(name, "v") for name in bases} <= statistics_of_files(table).keys()
     assert small.lake().check(keys=True) == ()
 

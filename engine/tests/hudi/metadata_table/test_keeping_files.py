@@ -105,7 +105,7 @@ def test_it_is_compacted_and_old_slices_go(small: SmallTable) -> None:
     assert len(compactions) == 3
     newest, *older = metadata.stored(FILES_PARTITION, timeline).groups[0]
     assert newest.base_instant == compactions[-1].time
-    assert [piece.base_instant for piece in older] == [compactions[-2].time]
+    assert [file_slice.base_instant for file_slice in older] == [compactions[-2].time]
     assert len(newest.log_files) <= COMMITS_PER_COMPACTION
     # Without the metadata table the same rows are found.
     rows = small.rows()

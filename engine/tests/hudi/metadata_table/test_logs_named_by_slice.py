@@ -81,9 +81,9 @@ def block(name: str, time: InstantTime) -> bytes:
 
 def put_log(small: SmallTable, body: bytes, token: str = "0-0-0") -> LogFile:
     """Another writer's next log."""
-    piece = newest(small)
-    version = max(log.version for log in piece.log_files) + 1
-    log = LogFile(FILES, piece.file_id, piece.base_instant, version, token, len(body))
+    file_slice = newest(small)
+    version = max(log.version for log in file_slice.log_files) + 1
+    log = LogFile(FILES, file_slice.file_id, file_slice.base_instant, version, token, len(body))
     metadata_of(small).store.put(log.path, body)
     return log
 
@@ -152,10 +152,10 @@ def test_a_sleepers_log_stays_and_does_not_count(small: SmallTable) -> None:
 
 def test_a_name_that_is_taken_meanwhile_is_not_written_over(small: SmallTable) -> None:
     """Another process is at the same instant, such as one of zeros."""
-    piece, time = newest(small), opened(small).instants.next_time()
+    file_slice, time = newest(small), opened(small).instants.next_time()
     taken = put_log(small, b"another's", BY_SLICE.write_token(time))
     store = metadata_of(small).store
-    log = BY_SLICE.put_log(store, piece.group, time, piece, b"ours")
+    log = BY_SLICE.put_log(store, file_slice.group, time, file_slice, b"ours")
     assert (store.get(taken.path), store.get(log.path)) == (b"another's", b"ours")
 
 
@@ -187,8 +187,8 @@ def test_a_rollback_lists_the_logs_that_stay(small: SmallTable) -> None:
     small.write("upsert", batch([0], 2))
     table = opened(small)
     died = started(small)
-    (piece,) = table.files.read_view(table.timeline()).latest_slices("p0")
-    log = LogFile("p0", piece.file_id, piece.base_instant, 9, "9-9-9", 0)
+    (file_slice,) = table.files.read_view(table.timeline()).latest_slices("p0")
+    log = LogFile("p0", file_slice.file_id, file_slice.base_instant, 9, "9-9-9", 0)
     table.store.put(log.path, block("any", died.time))
     marker = join_path(f".hoodie/.temp/{died.time}/p0", f"{log.name}.marker.APPEND")
     table.store.put(marker, b"")

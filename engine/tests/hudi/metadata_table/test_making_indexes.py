@@ -98,7 +98,7 @@ def assert_right(small: SmallTable) -> None:
     files, partitions = statistics_of_files(table), statistics_of_partitions(table)
     listed = read_definitions(table)[COLUMN_STATS]["sourceFields"]
     slices = table.files.view(table.timeline()).all_latest_slices()
-    names = {file.name for piece in slices for file in piece.files}
+    names = {file.name for file_slice in slices for file in file_slice.files}
     assert {(name, column) for name in names for column in listed} <= files.keys()
     for row in small.rows():
         for column in ("v", "id"):

@@ -83,7 +83,7 @@ class FileSizes:
         found = self.look_up(records)
         for partition in seen.view.partitions:
             for group in seen.view.all_file_groups(partition):
-                for file in (file for piece in group.slices for file in piece.files):
+                for file in (file for file_slice in group.slices for file in file_slice.files):
                     if found.get(file.name) != file.size_bytes:
                         yield Discrepancy("has another size", file.path, file.instant)
 
@@ -115,7 +115,7 @@ def opened(small: SmallTable) -> HoodieTable:
 def live_files(table: HoodieTable, timeline: ActiveTimeline) -> dict[str, int]:
     view = table.files.view_of(table.files.listing(), timeline)
     groups = [group for partition in view.partitions for group in view.all_file_groups(partition)]
-    files = [file for group in groups for piece in group.slices for file in piece.files]
+    files = [file for group in groups for file_slice in group.slices for file in file_slice.files]
     return {file.name: file.size_bytes for file in files}
 
 

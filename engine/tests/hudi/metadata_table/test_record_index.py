@@ -116,12 +116,12 @@ def keys_by_place(table: HoodieTable) -> dict[tuple[str | None, str], FileGroupI
     reading = SliceContext.of(table, timeline, schema)
     is_partitioned = has_partitioned_record_index(table)
     found: dict[tuple[str | None, str], FileGroupId] = {}
-    for piece in table.files.view_of(table.files.listing(), timeline).all_latest_slices():
-        for batch in read_file_slice(table.store, piece, reading, ["_hoodie_record_key"]):
+    for file_slice in table.files.view_of(table.files.listing(), timeline).all_latest_slices():
+        for batch in read_file_slice(table.store, file_slice, reading, ["_hoodie_record_key"]):
             for key in batch.column(0).to_pylist():
-                at = shard_name(piece.partition) if is_partitioned else None, key
+                at = shard_name(file_slice.partition) if is_partitioned else None, key
                 assert at not in found
-                found[at] = piece.group
+                found[at] = file_slice.group
     return found
 
 

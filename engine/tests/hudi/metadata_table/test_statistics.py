@@ -125,7 +125,9 @@ def assert_right(small: SmallTable) -> None:
     )
     view = table.files.view(table.timeline())
     live = {
-        file.name: piece.partition for piece in view.all_latest_slices() for file in piece.files
+        file.name: file_slice.partition
+        for file_slice in view.all_latest_slices()
+        for file in file_slice.files
     }
     for column in COLUMNS:
         assert {name for name, of in of_files if of == column} >= live.keys()
@@ -302,8 +304,8 @@ def test_check_takes_any_bounds_of_nulls_alone(small: SmallTable) -> None:
             ColumnRow(file.name, "n", zero).stored(
                 key_of("n", file.partition, file.name), 3, has_types=True
             )
-            for piece in view.all_latest_slices()
-            for file in piece.files
+            for file_slice in view.all_latest_slices()
+            for file in file_slice.files
         ],
         PARTITION_STATS_PARTITION: [
             ColumnRow(partition, "n", zero, is_tight=True).stored(
@@ -324,8 +326,8 @@ def test_check_looks_into_a_file_without_rows_for_what_its_partition_says(
     """Hudi's bulk insert leaves out a file with a small integer, and partitions say less then."""
     small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
     table = opened(small)
-    (piece, *_) = table.files.view(table.timeline()).latest_slices("p0")
-    (file,) = piece.files
+    (file_slice, *_) = table.files.view(table.timeline()).latest_slices("p0")
+    (file,) = file_slice.files
     indexed = (*META_COLUMNS, *COLUMNS)
     gone = [MetadataRecord(key_of(column, "p0", file.name), None) for column in indexed]
     narrow = ColumnRange(ValueType(ValueKind.LONG), 7, 8, values=1, nulls=0)

@@ -59,12 +59,14 @@ def inserting(partition: str = "p") -> WorkloadProfile:
 
 def test_keys_are_looked_up_in_base_files_and_in_groups_of_logs_alone() -> None:
     shown = view(base("a", 10), log("a"), log("b"))
-    by_id = {found.file_id: found.piece for found in lookup_candidates(shown, MOR, is_global=False)}
+    by_id = {
+        found.file_id: found.file_slice for found in lookup_candidates(shown, MOR, is_global=False)
+    }
     assert (len(by_id["a-0"].log_files), len(by_id["b-0"].log_files)) == (0, 1)
     everywhere = lookup_candidates(shown, MOR, is_global=True)
-    assert [len(found.piece.log_files) for found in everywhere] == [1, 1]
+    assert [len(found.file_slice.log_files) for found in everywhere] == [1, 1]
     (alone,) = lookup_candidates(view(base("a", 10)), COW, is_global=False)
-    assert alone.piece.base_file is not None
+    assert alone.file_slice.base_file is not None
 
 
 def test_logs_are_asked_for_deletes_where_a_key_may_have_two_places() -> None:
@@ -87,7 +89,7 @@ def test_keys_of_a_group_under_compaction_are_those_that_the_compaction_will_lea
     appended = log("a", 1, PENDING)
     shown = view(base("a", 10), log("a"), appended, log("b"), compacting=("a", "b"))
     found = {
-        candidate.file_id: candidate.piece
+        candidate.file_id: candidate.file_slice
         for candidate in lookup_candidates(shown, MOR, is_global=False)
     }
     assert [log_file.instant for log_file in found["a-0"].log_files] == [T1]

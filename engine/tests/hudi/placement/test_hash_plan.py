@@ -39,7 +39,9 @@ def test_each_partition_is_looked_at_once_however_many_buckets_are_touched() -> 
     counts = {(partition, bucket): 1 for partition in ("p0", "p1") for bucket in range(8)}
     plan, placement, profile = plan_by_hash(view, counts, BucketHash(8), makes_groups=True)
     assert view.asked == {"p0": 1, "p1": 1}
-    stored = {piece.file_id for name in ("p0", "p1") for piece in found.latest_slices(name)}
+    stored = {
+        file_slice.file_id for name in ("p0", "p1") for file_slice in found.latest_slices(name)
+    }
     updated = {
         update_bucket.file_id
         for update_bucket in plan.buckets

@@ -22,7 +22,7 @@ INDEX, FILES, SAMPLE = LookupPlan.INDEX, LookupPlan.FILES, LookupPlan.SAMPLE
 MB = 1_000_000
 
 
-def piece(number: int, size_bytes: int, log_bytes: tuple[int, ...] = ()) -> FileSlice:
+def file_slice(number: int, size_bytes: int, log_bytes: tuple[int, ...] = ()) -> FileSlice:
     base = parse_data_file("p", f"{number:08}-0_0-0-0_{TIME}.parquet", size_bytes)
     assert isinstance(base, BaseFile)
     logs = []
@@ -34,11 +34,11 @@ def piece(number: int, size_bytes: int, log_bytes: tuple[int, ...] = ()) -> File
 
 
 def index(groups: int, size_bytes: int, log_bytes: tuple[int, ...] = ()) -> list[FileSlice]:
-    return [piece(number, size_bytes, log_bytes) for number in range(groups)]
+    return [file_slice(number, size_bytes, log_bytes) for number in range(groups)]
 
 
 def files(count: int, size_bytes: int) -> list[LookupCandidate]:
-    return [LookupCandidate(piece(number, size_bytes)) for number in range(count)]
+    return [LookupCandidate(file_slice(number, size_bytes)) for number in range(count)]
 
 
 @pytest.mark.parametrize(

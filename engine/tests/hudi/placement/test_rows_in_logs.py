@@ -53,10 +53,12 @@ def write_as_hudi(table: SmallTable, monkeypatch: pytest.MonkeyPatch, v: int) ->
 
     def bases(*arguments: Any, **more: Any) -> tuple[LookupCandidate, ...]:
         found = lookup_candidates(*arguments, **more)
-        pieces = [candidate.piece for candidate in found]
+        slices = [candidate.file_slice for candidate in found]
         return tuple(
-            LookupCandidate(FileSlice(piece.group, piece.base_instant, piece.base_file))
-            for piece in pieces
+            LookupCandidate(
+                FileSlice(file_slice.group, file_slice.base_instant, file_slice.base_file)
+            )
+            for file_slice in slices
         )
 
     with monkeypatch.context() as patched:
@@ -86,7 +88,9 @@ def test_only_logs_next_to_a_compaction_that_dropped_rows_are_looked_into(
         timeline = hoodie.timeline()
         ask = may_have_rows_in_logs(hoodie, timeline)
         view = hoodie.files.read_view(timeline)
-        return [ask(piece) for name in view.partitions for piece in view.latest_slices(name)]
+        return [
+            ask(file_slice) for name in view.partitions for file_slice in view.latest_slices(name)
+        ]
 
     table.fake_clock.advance(60)
     run_compaction(table)

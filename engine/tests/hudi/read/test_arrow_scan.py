@@ -1,4 +1,4 @@
-"""Rows in Arrow without Spark: those of the table, filtered, as of an instant, piece by piece."""
+"""Rows in Arrow without Spark: those of the table, filtered, as of an instant, slice by slice."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def test_values_of_partition_columns_are_those_of_the_path() -> None:
     table = SmallTable.in_memory()
     table.write("insert", batch([0, 2], 1))
     hoodie = table.lake().hoodie_table
-    (piece,) = hoodie.files.view(hoodie.timeline()).latest_slices("p0")
-    assert piece.base_file is not None
-    stored = pq.read_table(pa.BufferReader(table.store().get(piece.base_file.path)))
+    (file_slice,) = hoodie.files.view(hoodie.timeline()).latest_slices("p0")
+    assert file_slice.base_file is not None
+    stored = pq.read_table(pa.BufferReader(table.store().get(file_slice.base_file.path)))
     nulls = pa.nulls(stored.num_rows, pa.string())
     changed = stored.set_column(stored.schema.get_field_index("part"), "part", nulls)
     sink = pa.BufferOutputStream()
     pq.write_table(changed, sink)
-    table.store().put(piece.base_file.path, sink.getvalue().to_pybytes())
+    table.store().put(file_slice.base_file.path, sink.getvalue().to_pybytes())
     assert table.lake().to_arrow(["part"])["part"].to_pylist() == ["p0", "p0"]
     layout = PartitionLayout.of(hoodie.config, SCHEMA)
-    task = pickle.loads(pickle.dumps(SliceTask.of(piece, layout)))
+    task = pickle.loads(pickle.dumps(SliceTask.of(file_slice, layout)))
     assert task.constants == {"part": pa.scalar("p0")}
 
 

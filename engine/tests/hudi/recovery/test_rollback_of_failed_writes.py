@@ -75,8 +75,8 @@ def assert_nothing_left(table: SmallTable) -> None:
 
 
 def clustering_plan() -> bytes:
-    piece = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": GROUP, "partitionPath": "p0"}
-    group = {"slices": [{**piece, "bootstrapFilePath": "", "version": 1}], "metrics": {}}
+    planned = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": GROUP, "partitionPath": "p0"}
+    group = {"slices": [{**planned, "bootstrapFilePath": "", "version": 1}], "metrics": {}}
     plan = {
         "inputGroups": [{**group, "numOutputFileGroups": 1, "version": 1, "extraMetadata": None}],
         "strategy": None,

@@ -73,8 +73,8 @@ def lake(table: SmallTable, store: ObjectStore | None = None) -> LakeTable:
 
 def slice_of(table: SmallTable, partition: str = "p0") -> FileSlice:
     opened = hoodie(table)
-    (piece,) = opened.files.view(opened.timeline()).latest_slices(partition)
-    return piece
+    (file_slice,) = opened.files.view(opened.timeline()).latest_slices(partition)
+    return file_slice
 
 
 def leave_inflight(store: ObjectStore, body: bytes = b"", action: str = "deltacommit") -> None:
@@ -82,9 +82,9 @@ def leave_inflight(store: ObjectStore, body: bytes = b"", action: str = "deltaco
     store.put(f".hoodie/{T}.{action}.inflight", body)
 
 
-def leave_log(store: ObjectStore, piece: FileSlice, version: int, token: str = "0-9-9") -> str:
-    base = piece.base_instant
-    path = f"{piece.partition}/.{piece.file_id}_{base}.log.{version}_{token}"
+def leave_log(store: ObjectStore, file_slice: FileSlice, version: int, token: str = "0-9-9") -> str:
+    base = file_slice.base_instant
+    path = f"{file_slice.partition}/.{file_slice.file_id}_{base}.log.{version}_{token}"
     store.put(path, BODY)
     return path
 
@@ -135,9 +135,9 @@ def test_an_appended_slice_gets_a_command_block_in_its_next_log_file(
 
 def test_a_marker_of_hudi_0_14_names_a_base_file(table: SmallTable, store: ObjectStore) -> None:
     leave_inflight(store)
-    piece = slice_of(table)
-    leave_log(store, piece, 2)
-    mark(store, f"p0/{piece.file_id}_0-9-9_{piece.base_instant}.parquet")
+    file_slice = slice_of(table)
+    leave_log(store, file_slice, 2)
+    mark(store, f"p0/{file_slice.file_id}_0-9-9_{file_slice.base_instant}.parquet")
     lake(table).recover()
     assert [(version, target) for version, _, target in command_blocks(table)] == [(3, str(T))]
 
@@ -145,8 +145,8 @@ def test_a_marker_of_hudi_0_14_names_a_base_file(table: SmallTable, store: Objec
 def test_a_slice_that_has_no_log_gets_none(table: SmallTable, store: ObjectStore) -> None:
     """The writer died between its marker and its file."""
     leave_inflight(store)
-    piece = slice_of(table, "p1")
-    mark(store, f"p1/.{piece.file_id}_{piece.base_instant}.log.1_0-9-9")
+    file_slice = slice_of(table, "p1")
+    mark(store, f"p1/.{file_slice.file_id}_{file_slice.base_instant}.log.1_0-9-9")
     lake(table).recover()
     assert slice_of(table, "p1").log_files == ()
 
@@ -174,16 +174,16 @@ def test_what_was_done_is_recorded_as_hudi_records_it(
     (rollback,) = opened.timeline().of(Action.ROLLBACK)
     plan = decode_container(opened.timelines.read(rollback.in_state(State.REQUESTED)))
     (request,) = plan["RollbackRequests"]
-    piece, uri = slice_of(table), table.location.uri
+    file_slice, uri = slice_of(table), table.location.uri
     assert request == {
         "partitionPath": "p0",
-        "fileId": piece.file_id,
-        "latestBaseInstant": str(piece.base_instant),
+        "fileId": file_slice.file_id,
+        "latestBaseInstant": str(file_slice.base_instant),
         "filesToBeDeleted": [],
         "logBlocksToBeDeleted": {f"{uri}/{path}": len(BODY)},
     }
     done = decode_container(opened.timelines.read(rollback))["partitionMetadata"]["p0"]
-    (command,) = [log for log in piece.log_files if log.write_token == "1-0-1"]
+    (command,) = [log for log in file_slice.log_files if log.write_token == "1-0-1"]
     assert done["rollbackLogFiles"] == {f"{uri}/{command.path}": command.size_bytes}
     assert done["logFilesFromFailedCommit"] == {f"{uri}/{path}": len(BODY)}
     assert done["successDeleteFiles"] == []
@@ -193,12 +193,12 @@ def test_a_log_appended_by_a_task_that_outlived_its_driver_gets_a_block_behind_i
     table: SmallTable, store: ObjectStore
 ) -> None:
     leave_inflight(store)
-    piece = slice_of(table)
-    mark(store, leave_log(store, piece, 2))
+    file_slice = slice_of(table)
+    mark(store, leave_log(store, file_slice, 2))
 
     def before(step: Step) -> None:
         if step == Step("delete", f".hoodie/{T}.deltacommit.inflight"):
-            mark(store, leave_log(store, piece, 4, "0-9-10"))
+            mark(store, leave_log(store, file_slice, 4, "0-9-10"))
 
     lake(table, SteppingStore(store, before)).recover()
     assert [version for version, _, _ in command_blocks(table)] == [3, 5]
@@ -206,9 +206,9 @@ def test_a_log_appended_by_a_task_that_outlived_its_driver_gets_a_block_behind_i
 
 
 def test_doing_it_again_writes_no_second_block(table: SmallTable, store: ObjectStore) -> None:
-    piece = slice_of(table)
-    path = leave_log(store, piece, 2)
-    item = LogRollback(piece.group, piece.base_instant, {path: len(BODY)})
+    file_slice = slice_of(table)
+    path = leave_log(store, file_slice, 2)
+    item = LogRollback(file_slice.group, file_slice.base_instant, {path: len(BODY)})
     plan = RollbackPlan(T, Action.DELTACOMMIT, {}, (item,))
     again = InstantTime("20250615170000000")
     first = undo_files(hoodie(table), plan, again)
@@ -222,13 +222,17 @@ def test_doing_it_again_writes_no_second_block(table: SmallTable, store: ObjectS
 def test_without_markers_the_workload_profile_says_what_was_appended_to(
     table: SmallTable, store: ObjectStore
 ) -> None:
-    piece = slice_of(table)
+    file_slice = slice_of(table)
     stats = (
         WriteStat(file_id="", prev_commit="null", num_inserts=3),
-        WriteStat(file_id=piece.file_id, prev_commit=str(piece.base_instant), num_update_writes=1),
+        WriteStat(
+            file_id=file_slice.file_id,
+            prev_commit=str(file_slice.base_instant),
+            num_update_writes=1,
+        ),
     )
     leave_inflight(store, CommitMetadata({"p0": stats}, "UPSERT").encode())
-    leave_log(store, piece, 2)
+    leave_log(store, file_slice, 2)
     created = f"p1/33333333-3333-3333-3333-333333333333-0_0-0-0_{T}.parquet"
     store.put(created, b"half")
     (rolled,) = lake(table).recover()
@@ -254,14 +258,14 @@ def test_a_completed_delta_commit_is_undone_by_its_metadata(table: SmallTable) -
 # Table services
 
 
-def leave_compaction(store: ObjectStore, piece: FileSlice) -> tuple[str, str]:
+def leave_compaction(store: ObjectStore, file_slice: FileSlice) -> tuple[str, str]:
     """A compaction that died while it wrote, and a log that a later writer put on top of it."""
     operation: dict[str, Any] = {
-        "baseInstantTime": str(piece.base_instant),
-        "deltaFilePaths": [log.name for log in piece.log_files],
-        "dataFilePath": piece.base_file.name if piece.base_file else None,
-        "fileId": piece.file_id,
-        "partitionPath": piece.partition,
+        "baseInstantTime": str(file_slice.base_instant),
+        "deltaFilePaths": [log.name for log in file_slice.log_files],
+        "dataFilePath": file_slice.base_file.name if file_slice.base_file else None,
+        "fileId": file_slice.file_id,
+        "partitionPath": file_slice.partition,
         "metrics": {},
         "bootstrapFilePath": None,
     }
@@ -269,8 +273,8 @@ def leave_compaction(store: ObjectStore, piece: FileSlice) -> tuple[str, str]:
     body = encode_container("HoodieCompactionPlan", plan)
     store.put(f".hoodie/{T}.compaction.requested", body)
     store.put(f".hoodie/{T}.compaction.inflight", b"")
-    base = f"p0/{piece.file_id}_0-0-0_{T}.parquet"
-    log = f"p0/.{piece.file_id}_{T}.log.1_0-9-9"
+    base = f"p0/{file_slice.file_id}_0-0-0_{T}.parquet"
+    log = f"p0/.{file_slice.file_id}_{T}.log.1_0-9-9"
     store.put(base, b"half a file")
     store.put(log, BODY)
     return base, log
@@ -301,11 +305,11 @@ def test_a_failed_compaction_goes_back_to_requested(
 def test_a_failed_log_compaction_is_rolled_back_and_gone(
     table: SmallTable, store: ObjectStore
 ) -> None:
-    piece = slice_of(table)
+    file_slice = slice_of(table)
     operation = {
-        "baseInstantTime": str(piece.base_instant),
-        "deltaFilePaths": [log.name for log in piece.log_files],
-        "fileId": piece.file_id,
+        "baseInstantTime": str(file_slice.base_instant),
+        "deltaFilePaths": [log.name for log in file_slice.log_files],
+        "fileId": file_slice.file_id,
         "partitionPath": "p0",
     }
     plan = {"operations": [operation], "version": 2}
@@ -313,7 +317,7 @@ def test_a_failed_log_compaction_is_rolled_back_and_gone(
         f".hoodie/{T}.logcompaction.requested", encode_container("HoodieCompactionPlan", plan)
     )
     store.put(f".hoodie/{T}.logcompaction.inflight", b"")
-    leave_log(store, piece, 2)
+    leave_log(store, file_slice, 2)
     opened = hoodie(table)
     pending = opened.timeline().find(T)
     assert pending is not None
@@ -340,10 +344,10 @@ def test_a_rollback_of_a_compaction_that_died_is_taken_up_by_the_next_attempt(
     assert opened.timeline().find(T) == Instant(T, Action.COMPACTION, State.REQUESTED)
 
 
-def leave_clustering(store: ObjectStore, piece: FileSlice) -> str:
+def leave_clustering(store: ObjectStore, file_slice: FileSlice) -> str:
     """A clustering that died while it wrote its first file."""
-    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": piece.file_id}
-    info |= {"partitionPath": piece.partition, "bootstrapFilePath": "", "version": 1}
+    info: dict[str, Any] = {"dataFilePath": "x", "deltaFilePaths": [], "fileId": file_slice.file_id}
+    info |= {"partitionPath": file_slice.partition, "bootstrapFilePath": "", "version": 1}
     group = {"slices": [info], "metrics": {}, "numOutputFileGroups": 1, "version": 1}
     plan = {"inputGroups": [group], "strategy": None, "version": 1}
     record = {"operationType": "CLUSTER", "clusteringPlan": plan, "version": 1}

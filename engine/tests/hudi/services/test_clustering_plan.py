@@ -58,7 +58,7 @@ def view(
 def groups(outcome: ClusteringPlan | NotDue) -> list[tuple[list[str], int]]:
     assert isinstance(outcome, ClusteringPlan)
     return [
-        ([piece.group.file_id for piece in group.slices], group.output_groups)
+        ([file_slice.group.file_id for file_slice in group.slices], group.output_groups)
         for group in outcome.groups
     ]
 

@@ -68,10 +68,12 @@ def logs(table: SmallTable) -> list[LogFile]:
 def test_they_are_no_logs_to_merge(logged: SmallTable) -> None:
     opened = hoodie(logged)
     view = opened.files.read_view(opened.timeline())
-    pieces = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
-    assert [len(piece.log_files) for piece in pieces] == [0, 0]
-    assert [len(piece.cdc_files) for piece in pieces] == [1, 1]
-    assert all(piece.files[-1].path.endswith(".cdc") for piece in pieces)
+    slices = [
+        file_slice for partition in view.partitions for file_slice in view.latest_slices(partition)
+    ]
+    assert [len(file_slice.log_files) for file_slice in slices] == [0, 0]
+    assert [len(file_slice.cdc_files) for file_slice in slices] == [1, 1]
+    assert all(file_slice.files[-1].path.endswith(".cdc") for file_slice in slices)
     assert logged.values() == [(f"k{n:03d}", 3) for n in range(4)]
 
 
@@ -166,8 +168,11 @@ def test_a_clustering_reads_past_them() -> None:
         ]
     }  # fmt: skip
     plan = ClusteringPlan.from_avro({"clusteringPlan": {"inputGroups": [record]}}, path="plan")
-    (piece,) = plan.slices
-    assert (piece.log_files, [log.name for log in piece.cdc_files]) == ((), [CHANGES.name])
+    (file_slice,) = plan.slices
+    assert (file_slice.log_files, [log.name for log in file_slice.cdc_files]) == (
+        (),
+        [CHANGES.name],
+    )
 
 
 def test_rows_that_are_not_merged_here_are_clustered_where_they_have_no_logs() -> None:

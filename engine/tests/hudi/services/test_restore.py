@@ -102,9 +102,9 @@ def state(table: SmallTable, as_of: InstantTime | None = None) -> dict[str, tupl
     view = table_now.files.view(timeline)
     found = {}
     for partition in view.partitions:
-        for piece in view.latest_slices(partition):
+        for file_slice in view.latest_slices(partition):
             applied: list[str] = []
-            for log in piece.log_files:
+            for log in file_slice.log_files:
                 body = table_now.store.get(log.path)
                 for frame in frames_of(body):
                     if frame.is_rollback:
@@ -112,8 +112,8 @@ def state(table: SmallTable, as_of: InstantTime | None = None) -> dict[str, tupl
                         applied = [time for time in applied if time != target]
                     elif timeline.is_committed(InstantTime(frame.headers[HeaderKey.INSTANT_TIME])):
                         applied.append(frame.headers[HeaderKey.INSTANT_TIME])
-            base = piece.base_file.name if piece.base_file else ""
-            found[str(piece.group)] = (base, applied)
+            base = file_slice.base_file.name if file_slice.base_file else ""
+            found[str(file_slice.group)] = (base, applied)
     return found
 
 

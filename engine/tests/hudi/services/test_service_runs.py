@@ -297,12 +297,14 @@ def test_many_blocks_in_one_log_file_are_reason_enough_to_compact_logs(mor: Smal
     fresh, config = hoodie(mor), LogCompactionConfig(blocks_min=2)
     before = mor.merged_values()
     view = fresh.files.view(fresh.timeline())
-    for piece in (piece for part in view.partitions for piece in view.latest_slices(part)):
-        bodies = [fresh.store.get(log.path) for log in piece.log_files]
-        for log in piece.log_files:
+    for file_slice in (
+        file_slice for part in view.partitions for file_slice in view.latest_slices(part)
+    ):
+        bodies = [fresh.store.get(log.path) for log in file_slice.log_files]
+        for log in file_slice.log_files:
             fresh.store.delete(log.path)
         if bodies:
-            fresh.store.put(piece.log_files[0].path, b"".join(bodies))
+            fresh.store.put(file_slice.log_files[0].path, b"".join(bodies))
     assert mor.merged_values() == before
     plan = plan_due_log_compaction(fresh, fresh.timeline(), config)
     assert isinstance(plan, LogCompactionPlan)

@@ -67,10 +67,10 @@ def compact(table: SmallTable, instant: Instant) -> None:
 
 
 def test_logs_are_named_after_their_commits_and_lie_in_one_slice(table: SmallTable) -> None:
-    (piece,) = slices(table)
-    first, second = piece.log_files
-    assert piece.base_file is not None
-    assert piece.base_file.instant < first.instant < second.instant
+    (file_slice,) = slices(table)
+    first, second = file_slice.log_files
+    assert file_slice.base_file is not None
+    assert file_slice.base_file.instant < first.instant < second.instant
     assert (first.version, second.version) == (1, 1)
 
 
@@ -99,7 +99,7 @@ def test_a_log_that_completes_after_a_compaction_was_planned_is_on_top_of_it(
     table.write("upsert", batch([0], 4))
     compact(table, planned)
     newest, old = slices(table)
-    assert [len(piece.log_files) for piece in (newest, old)] == [1, 2]
+    assert [len(file_slice.log_files) for file_slice in (newest, old)] == [1, 2]
     assert newest.base_instant == planned.time
     assert table.values() == [("k000", 4), ("k002", 3)]
     clean_table(hoodie(table), ONE_VERSION)

@@ -55,11 +55,11 @@ def scan(table: SmallTable) -> Benefit:
     """What one scan of the table opens, reads and merges now."""
     hoodie = table.lake().hoodie_table
     view = hoodie.files.read_view(hoodie.timeline())
-    slices = [piece for name in view.partitions for piece in view.latest_slices(name)]
-    logs = [log for piece in slices for log in piece.log_files]
+    slices = [file_slice for name in view.partitions for file_slice in view.latest_slices(name)]
+    logs = [log for file_slice in slices for log in file_slice.log_files]
     return Benefit(
-        files_opened=sum(piece.base_file is not None for piece in slices) + len(logs),
-        bytes_scanned=sum(piece.size_bytes for piece in slices),
+        files_opened=sum(file_slice.base_file is not None for file_slice in slices) + len(logs),
+        bytes_scanned=sum(file_slice.size_bytes for file_slice in slices),
         delta_files=len(logs),
         delta_bytes=sum(log.size_bytes for log in logs),
     )

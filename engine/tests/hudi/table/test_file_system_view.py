@@ -156,9 +156,9 @@ def test_log_files_belong_to_the_slice_their_name_carries_in_version_order() -> 
 
 def test_a_group_of_log_files_only_is_a_slice_without_base_file() -> None:
     view = build_view(listing(log(A, 10, 1)), timeline(10))
-    (piece,) = view.latest_slices("p")
-    assert piece.base_file is None
-    assert piece.base_instant == at(10)
+    (file_slice,) = view.latest_slices("p")
+    assert file_slice.base_file is None
+    assert file_slice.base_instant == at(10)
     assert view.latest_base_files("p") == ()
 
 
@@ -180,9 +180,9 @@ def test_a_pending_compaction_without_later_logs_changes_nothing() -> None:
         timeline(10, compacting=(20,)),
         pending_compaction={FileGroupId("p", A): at(20)},
     )
-    (piece,) = view.latest_slices("p")
-    assert piece.base_instant == at(10)
-    assert [item.name for item in piece.log_files] == [log(A, 10, 1)]
+    (file_slice,) = view.latest_slices("p")
+    assert file_slice.base_instant == at(10)
+    assert [item.name for item in file_slice.log_files] == [log(A, 10, 1)]
 
 
 def test_small_files_leave_out_large_and_planned_ones() -> None:

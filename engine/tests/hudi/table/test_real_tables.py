@@ -115,15 +115,15 @@ def test_log_files_hang_on_their_slices() -> None:
     table = table_of(MERGED_ON_READ)
     view = table.files.view(table.timeline())
     with_logs = [
-        piece
+        file_slice
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        if piece.log_files
+        for file_slice in view.latest_slices(partition)
+        if file_slice.log_files
     ]
     assert with_logs
-    for piece in with_logs:
-        assert piece.base_file is not None
-        assert {log.instant for log in piece.log_files} == {piece.base_instant}
+    for file_slice in with_logs:
+        assert file_slice.base_file is not None
+        assert {log.instant for log in file_slice.log_files} == {file_slice.base_instant}
 
 
 def test_overwritten_groups_are_replaced() -> None:

@@ -64,17 +64,17 @@ def view(
 def slices(seen: FileSystemView) -> dict[int, list[int]]:
     """Per base instant the instants of its logs."""
     return {
-        int(piece.base_instant.value[-5:]): [
-            int(log_file.instant.value[-5:]) for log_file in piece.log_files
+        int(file_slice.base_instant.value[-5:]): [
+            int(log_file.instant.value[-5:]) for log_file in file_slice.log_files
         ]
         for group in seen.all_file_groups("p")
-        for piece in group.slices
+        for file_slice in group.slices
     }
 
 
 def latest(seen: FileSystemView, as_of: int | None = None) -> FileSlice:
-    (piece,) = seen.latest_slices("p", None if as_of is None else at(as_of))
-    return piece
+    (file_slice,) = seen.latest_slices("p", None if as_of is None else at(as_of))
+    return file_slice
 
 
 def test_a_log_belongs_to_the_newest_slice_that_began_before_its_commit_completed() -> None:
@@ -95,10 +95,10 @@ def test_a_pending_compaction_begins_a_slice_whose_logs_go_on_top_of_the_one_bef
     shown = timeline((10, 11), (15, 16), (17, 25), (18, 19), compacting=20)
     seen = view([base(10), log(15), log(17), log(18)], shown, compacting=20)
     assert slices(seen) == {20: [17], 10: [15, 18]}
-    piece = latest(seen)
-    assert piece.base_file is not None
-    assert piece.base_file.instant == at(10)
-    assert [str(log_file.instant)[-2:] for log_file in piece.log_files] == ["15", "17", "18"]
+    file_slice = latest(seen)
+    assert file_slice.base_file is not None
+    assert file_slice.base_file.instant == at(10)
+    assert [str(log_file.instant)[-2:] for log_file in file_slice.log_files] == ["15", "17", "18"]
 
 
 def test_the_first_log_of_a_group_without_a_base_file_begins_its_slice() -> None:
@@ -123,16 +123,15 @@ def test_files_of_commits_that_did_not_complete_are_left_out_whole() -> None:
 
 def test_logs_are_in_the_order_of_their_commits_and_versions() -> None:
     shown = timeline((10, 11), (20, 29), (21, 22))
-    piece = latest(view([base(10), log(21), log(20, 10), log(20, 2)], shown))
-    assert [(str(log_file.instant)[-2:], log_file.version) for log_file in piece.log_files] == [
-        ("20", 2), ("20", 10), ("21", 1),
-    ]  # fmt: skip
+    file_slice = latest(view([base(10), log(21), log(20, 10), log(20, 2)], shown))
+    found = [(str(log_file.instant)[-2:], log_file.version) for log_file in file_slice.log_files]
+    assert found == [("20", 2), ("20", 10), ("21", 1)]
 
 
 def test_logs_of_changes_are_no_logs_to_merge() -> None:
-    piece = latest(view([base(10), log(20), log(20, 1, ".cdc")], timeline((10, 11), (20, 21))))
-    assert [log_file.is_cdc for log_file in piece.log_files] == [False]
-    assert [cdc_file.is_cdc for cdc_file in piece.cdc_files] == [True]
+    file_slice = latest(view([base(10), log(20), log(20, 1, ".cdc")], timeline((10, 11), (20, 21))))
+    assert [log_file.is_cdc for log_file in file_slice.log_files] == [False]
+    assert [cdc_file.is_cdc for cdc_file in file_slice.cdc_files] == [True]
 
 
 def test_the_archive_is_asked_only_where_a_slice_began_after_the_commit_was_requested() -> None:

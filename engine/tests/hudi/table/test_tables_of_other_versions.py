@@ -89,7 +89,7 @@ def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
     view = table.files.read_view(table.timeline())
     (group,) = view.all_file_groups("")
     newest, oldest = group.slices
-    assert [len(piece.log_files) for piece in (newest, oldest)] == [2, 2]
+    assert [len(file_slice.log_files) for file_slice in (newest, oldest)] == [2, 2]
     assert all(log.instant > newest.base_instant for log in newest.log_files)
     assert all(log.instant < newest.base_instant for log in oldest.log_files)
 
@@ -97,8 +97,8 @@ def test_logs_that_a_compaction_took_are_not_merged_again() -> None:
 def test_a_group_of_logs_alone_is_read() -> None:
     table = table_of(LOGS_ALONE)
     view = table.files.read_view(table.timeline())
-    pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
-    assert any(piece.base_file is None and piece.log_files for piece in pieces)
+    slices = [file_slice for name in view.partitions for file_slice in view.latest_slices(name)]
+    assert any(file_slice.base_file is None and file_slice.log_files for file_slice in slices)
 
 
 def test_the_history_has_the_commits_that_left_the_timeline() -> None:

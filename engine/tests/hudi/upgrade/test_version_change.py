@@ -297,8 +297,10 @@ def test_logs_of_older_slices_stop_a_downgrade(before: int) -> None:
     table.write("upsert", batch([1], 2))
     local_services(table, ONCE).run(COMPACTION)
     view = opened(table).files.view_of(opened(table).files.listing(), opened(table).timeline())
-    newest = [piece for partition in view.partitions for piece in view.latest_slices(partition)]
-    assert not any(piece.log_files for piece in newest)
+    newest = [
+        file_slice for partition in view.partitions for file_slice in view.latest_slices(partition)
+    ]
+    assert not any(file_slice.log_files for file_slice in newest)
     with pytest.raises(ConflictError, match="clean older ones"):
         change_version(opened(table), 6)
     assert opened(table).config.version == before

@@ -81,8 +81,8 @@ def values(table: SmallTable, column: str) -> dict[str, Any]:
     return {
         row["id"]: row[column]
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for rows in read_file_slice(fresh.store, piece, context, ["id", column])
+        for file_slice in view.latest_slices(partition)
+        for rows in read_file_slice(fresh.store, file_slice, context, ["id", column])
         for row in rows.to_pylist()
     }
 

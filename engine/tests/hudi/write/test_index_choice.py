@@ -100,10 +100,10 @@ def test_a_random_id_of_digits_is_no_bucket() -> None:
         if info.path.endswith((".parquet", "commit")):
             renamed = info.path
             body = store.get(info.path)
-            for piece in table.lake().hoodie_table.files.base_files():
-                random = piece.file_id.encode()
+            for base_file in table.lake().hoodie_table.files.base_files():
+                random = base_file.file_id.encode()
                 body = body.replace(random, b"48213377" + random[8:])
-                renamed = renamed.replace(piece.file_id, "48213377" + piece.file_id[8:])
+                renamed = renamed.replace(base_file.file_id, "48213377" + base_file.file_id[8:])
             store.delete(info.path)
             store.put(renamed, body)
     assert table.lake().writer.index.layout() is None
@@ -249,7 +249,7 @@ def test_consistent_hashing_places_rows_by_its_rings() -> None:
     view = hoodie.files.read_view(hoodie.timeline())
     for partition in view.partitions:
         prefixes = HashRing.first(partition, 4).prefixes
-        ids = {piece.file_id for piece in view.latest_slices(partition)}
+        ids = {file_slice.file_id for file_slice in view.latest_slices(partition)}
         assert ids == {f"{prefix}-0" for prefix in prefixes}
 
 
@@ -281,8 +281,8 @@ def test_stored_keys_show_which_fields_of_a_longer_key_are_hashed() -> None:
         ask(right, *partitions)
     assert f"declare {BUCKET_HASH_FIELD}" in refused(lambda: ask(wrong, "p0", "p1"))
     # As Hudi leaves buckets, which it begins with logs.
-    for piece in hoodie.files.base_files():
-        table.store().delete(piece.path)
+    for base_file in hoodie.files.base_files():
+        table.store().delete(base_file.path)
     ask(right, "p0")
     assert "do not show" in refused(lambda: ask(wrong, "p0"))
 

@@ -244,7 +244,7 @@ ENTRIES = st.lists(
 )
 
 
-def in_pieces(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
+def in_batches(table: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches(max_chunksize=size)
 
 
@@ -253,5 +253,5 @@ def test_rows_are_folded_as_one_by_one(entries: list[Entry], size: int) -> None:
     fold = RowFold(NULLS, ("n", "text"), ("v",))
     arranged = sorted(entries, key=lambda entry: str(entry[RECORD_KEY]))
     table = pa.Table.from_pylist(arranged, schema=BATCH).combine_chunks()
-    found = pa.Table.from_batches(fold.fold_sorted(in_pieces(table, size)), schema=BATCH)
+    found = pa.Table.from_batches(fold.fold_sorted(in_batches(table, size)), schema=BATCH)
     assert found.to_pylist() == folded_one_by_one(arranged)

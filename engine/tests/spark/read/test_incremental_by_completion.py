@@ -75,7 +75,7 @@ def test_a_commit_that_was_requested_first_and_completes_last_is_not_missed(
     after_second = plan(table, completed_at(second))
     assert times(after_second) == {first.time}
     assert {file.partition for file in after_second.files} <= {"p0"}
-    assert {piece.partition for piece in after_second.slices} <= {"p0"}
+    assert {file_slice.partition for file_slice in after_second.slices} <= {"p0"}
     assert times(plan(table, start, completed_at(second))) == {second.time}
     assert times(plan(table, completed_at(first))) == set()
 

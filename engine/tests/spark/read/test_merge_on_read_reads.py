@@ -245,8 +245,8 @@ def test_a_task_reads_no_other_columns_and_is_small(tmp_path: Path) -> None:
     schema = table.schemas.newest(timeline)
     assert schema is not None
     context = SliceContext.of(table, timeline, schema)
-    (piece,) = table.files.view(timeline).latest_slices("d1")
-    task = pickle.loads(pickle.dumps(SliceTask.of(piece, None)))
+    (file_slice,) = table.files.view(timeline).latest_slices("d1")
+    task = pickle.loads(pickle.dumps(SliceTask.of(file_slice, None)))
     reader = pickle.loads(pickle.dumps(slice_reader(context)))
     assert len(pickle.dumps(task)) < 2000
     (first, *_) = reader.rows(table.store, task, ["n"])

@@ -75,8 +75,8 @@ def stored(table: LakeTable) -> list[dict[str, Any]]:
     rows = [
         row
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        for batch in read_file_slice(hoodie.store, piece, context)
+        for file_slice in view.latest_slices(partition)
+        for batch in read_file_slice(hoodie.store, file_slice, context)
         for row in batch.to_pylist()
     ]
     for row in rows:

@@ -97,7 +97,7 @@ def test_a_row_moves_to_the_partition_it_comes_with(index: str, create: Create) 
 
 
 @pytest.mark.parametrize("keys_max", [10_000, 0])
-@pytest.mark.slow_with("spark-0", "pieces-0")
+@pytest.mark.slow_with("spark-0", "parts-0")
 def test_keys_are_looked_up_in_a_record_index(
     create: Create, monkeypatch: pytest.MonkeyPatch, keys_max: int
 ) -> None:

@@ -57,7 +57,7 @@ def forget_peak(pid: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
-def test_a_large_file_group_is_rewritten_in_pieces(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_large_file_group_is_rewritten_in_parts(spark: SparkSession, tmp_path: Path) -> None:
     table = WrittenTable.create(spark, tmp_path / "t", SCHEMA, ordering=["ts"], properties=ONE_FILE)
     text = F.concat(F.lpad(F.col("id").cast("string"), 12, "0"), F.repeat(F.lit("x"), ROW_BYTES))
     stored = spark.range(0, ROWS, 1, 1).select(

@@ -44,17 +44,17 @@ class FileCounts:
     @classmethod
     def of(cls, view: FileSystemView, small_bytes: int) -> FileCounts:
         """Of the newest slices of a view."""
-        slices = [piece for part in view.partitions for piece in view.latest_slices(part)]
-        bases = [piece.base_file for piece in slices if piece.base_file is not None]
+        slices = [file_slice for part in view.partitions for file_slice in view.latest_slices(part)]
+        bases = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
         return cls(
-            partitions=len({piece.partition for piece in slices}),
+            partitions=len({file_slice.partition for file_slice in slices}),
             file_groups=len(slices),
             base_files=len(bases),
             small_files=sum(base.size_bytes < small_bytes for base in bases),
-            log_files=sum(len(piece.log_files) for piece in slices),
-            groups_with_logs=sum(bool(piece.log_files) for piece in slices),
-            change_logs=sum(len(piece.cdc_files) for piece in slices),
-            size_bytes=sum(piece.size_bytes for piece in slices),
+            log_files=sum(len(file_slice.log_files) for file_slice in slices),
+            groups_with_logs=sum(bool(file_slice.log_files) for file_slice in slices),
+            change_logs=sum(len(file_slice.cdc_files) for file_slice in slices),
+            size_bytes=sum(file_slice.size_bytes for file_slice in slices),
         )
 
 

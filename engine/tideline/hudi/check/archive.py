@@ -70,10 +70,10 @@ def _revived(seen: Inspection) -> Iterator[Finding]:
     for partition in seen.view.partitions:
         for group in seen.view.file_groups(partition):
             time = seen.archive.replaced.get(group.id)
-            if time is None or any(piece.base_instant >= time for piece in group.slices):
+            if time is None or any(file_slice.base_instant >= time for file_slice in group.slices):
                 continue
-            for piece in group.slices:
-                for file in piece.files:
+            for file_slice in group.slices:
+                for file in file_slice.files:
                     yield error(
                         NAME,
                         f"replaced by {time}, which was archived before cleaning removed it: "

@@ -62,8 +62,8 @@ def wrong_filters(table: HoodieTable, view: FileSystemView) -> Iterator[Discrepa
     for record in MetadataTable(table.store, table.clock).read(BLOOM_FILTERS_PARTITION):
         row = FilterRow.parse(record)
         rows[record.key] = None if row is None else _Seen.of(row.filter)
-    for piece in view.all_latest_slices():
-        file = piece.base_file
+    for file_slice in view.all_latest_slices():
+        file = file_slice.base_file
         if file is not None and file.extension == PARQUET:
             yield from _of_file(table, file, rows.get(key_of(file)))
 

@@ -48,9 +48,9 @@ def _buckets(seen: Inspection, capabilities: TableCapabilities) -> Iterator[Find
     if layout is None or layout.known_from is not KnownFrom.PROPERTIES:
         return
     groups = [
-        piece.group
+        file_slice.group
         for partition in seen.view.partitions
-        for piece in seen.view.latest_slices(partition)
+        for file_slice in seen.view.latest_slices(partition)
     ]
     strangers = without_bucket(groups)
     if strangers:

@@ -50,13 +50,13 @@ def _missing(seen: Inspection) -> Iterator[Finding]:
         if file is not None:
             newest.setdefault(file.group, NewestSlice()).add(file)
     gone = seen.view.replaced.keys() | seen.archive.replaced.keys()
-    for group, piece in sorted(newest.items()):
+    for group, file_slice in sorted(newest.items()):
         if group in gone:
             continue
-        base = piece.base
+        base = file_slice.base
         if base is not None and seen.is_still_missing(base.path):
             yield _lost(base.path, base.instant, "the newest version of its file group is missing")
-        for log in sorted(piece.logs, key=lambda log: log.path):
+        for log in sorted(file_slice.logs, key=lambda log: log.path):
             if seen.is_still_missing(log.path):
                 yield _lost(log.path, log.instant, "a log file of the newest slice is missing")
 

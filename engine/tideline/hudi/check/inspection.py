@@ -122,8 +122,8 @@ class Inspection:
     def log_files(self) -> Iterator[LogFile]:
         """Log files of the newest slices."""
         for partition in self.view.partitions:
-            for piece in self.view.latest_slices(partition):
-                yield from piece.log_files
+            for file_slice in self.view.latest_slices(partition):
+                yield from file_slice.log_files
 
     def is_still_missing(self, path: str) -> bool:
         """Whether a file that the listing lacked is not there now either."""
@@ -272,7 +272,7 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
         files,
         frozenset(completed),
         stats,
-        frozenset(path for piece in needed for path in piece.paths),
+        frozenset(path for file_slice in needed for path in file_slice.paths),
         replaced,
         frozenset(undone),
         unreadable,

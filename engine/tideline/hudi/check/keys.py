@@ -74,8 +74,8 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
         yield from _unmerged(seen, slices)
         if not context.populate_meta_fields:
             slices = {
-                name: tuple(piece for piece in pieces if not piece.log_files)
-                for name, pieces in slices.items()
+                name: tuple(file_slice for file_slice in found if not file_slice.log_files)
+                for name, found in slices.items()
             }
     try:
         reason = says_unique(seen.table) if global_index(seen.table) is not None else None
@@ -83,7 +83,7 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
         reason = None
         yield note(NAME, f"whether they are unique in the whole table is not known: {broken}")
     if reason is not None or across_partitions:
-        everything = [piece for some in slices.values() for piece in some]
+        everything = [file_slice for some in slices.values() for file_slice in some]
         yield from _doubles(seen, context, everything, names, _Scope(reason=reason))
         return
     for partition, in_partition in slices.items():
@@ -93,7 +93,7 @@ def check_keys(seen: Inspection, *, across_partitions: bool = False) -> Iterator
 def _unmerged(seen: Inspection, slices: Mapping[str, Sequence[FileSlice]]) -> Iterator[Finding]:
     """What is not known of slices whose logs cannot be merged here."""
     config = seen.table.config
-    count = sum(bool(piece.log_files) for pieces in slices.values() for piece in pieces)
+    count = sum(bool(file_slice.log_files) for found in slices.values() for file_slice in found)
     if not count:
         return
     said = "all keys in their files are taken for stored"
@@ -114,9 +114,9 @@ def _doubles(
     scope: _Scope,
 ) -> Iterator[Finding]:
     tables = []
-    for number, piece in enumerate(slices):
+    for number, file_slice in enumerate(slices):
         try:
-            tables.append(_keys(seen, context, piece, names, number))
+            tables.append(_keys(seen, context, file_slice, names, number))
         except CorruptTableError as broken:
             path = str(broken.path or "")
             if path in seen.objects and seen.table.store.head(path) is None:
@@ -124,11 +124,11 @@ def _doubles(
             yield error(
                 NAME,
                 f"cannot be read: {broken.message}",
-                path=path or str(piece.group),
+                path=path or str(file_slice.group),
                 advice="put it back from a copy, or restore to a savepoint from before",
             )
         except (ConfigError, UnsupportedTableError) as unread:
-            yield note(NAME, f"not looked into: {unread.message}", path=str(piece.group))
+            yield note(NAME, f"not looked into: {unread.message}", path=str(file_slice.group))
     if not tables:
         return
     by_key = pa.concat_tables(tables).group_by(list(names)).aggregate([("slice", "list")])
@@ -149,7 +149,7 @@ def _is_sure(doubled: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:
     """Which doubled keys are so without the slices whose logs are not merged."""
     found = doubled.column("slice_list").combine_chunks()
     rows = pc.list_parent_indices(found).to_numpy()
-    has_logs = np.array([bool(piece.log_files) for piece in slices])
+    has_logs = np.array([bool(file_slice.log_files) for file_slice in slices])
     certain = rows[~has_logs[pc.list_flatten(found).to_numpy()]]
     return np.bincount(certain, minlength=doubled.num_rows) > 1
 
@@ -161,7 +161,7 @@ def _checked(
     if scope.partition is not None or scope.reason is not None:
         return doubled, doubled.slice(0, 0)
     partitions = {name: number for number, name in enumerate({s.partition for s in slices})}
-    homes = pa.array([partitions[piece.partition] for piece in slices], pa.int32())
+    homes = pa.array([partitions[file_slice.partition] for file_slice in slices], pa.int32())
     found = doubled.column("slice_list").combine_chunks()
     rows = pc.list_parent_indices(found)
     pairs = pa.table({"row": rows, "home": homes.take(pc.list_flatten(found))})
@@ -214,14 +214,14 @@ def _possible(
 def _keys(
     seen: Inspection,
     context: SliceContext,
-    piece: FileSlice,
+    file_slice: FileSlice,
     names: Sequence[str],
     number: int,
 ) -> pa.Table:
     """The keys of a slice, each with the slice's number. Raises as `read_file_slice`."""
     store, schema = seen.table.store, pa.schema([(name, pa.string()) for name in names])
-    is_unmerged = context.merge_mode is None and bool(piece.log_files)
-    merged = replace(piece, log_files=()) if is_unmerged else piece
+    is_unmerged = context.merge_mode is None and bool(file_slice.log_files)
+    merged = replace(file_slice, log_files=()) if is_unmerged else file_slice
     batches = [
         pa.RecordBatch.from_arrays(
             [pc.cast(batch.column(name), pa.string()) for name in names], schema=schema
@@ -232,7 +232,9 @@ def _keys(
     if is_unmerged:
         # Which entry wins does not matter: the keys of all are taken.
         anyhow = replace(context, merge_mode=MergeMode.COMMIT_TIME_ORDERING)
-        logged = pa.table([FileSliceMerge(store, piece, anyhow, names).merged_log().keys], schema)
+        logged = pa.table(
+            [FileSliceMerge(store, file_slice, anyhow, names).merged_log().keys], schema
+        )
         is_new = pc.invert(pc.is_in(logged.column(0), value_set=keys.column(0)))
         keys = pa.concat_tables([keys, logged.filter(is_new)])
     numbers = pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows)

@@ -83,11 +83,9 @@ def _unreadable(instant: Instant, path: str, why: str) -> Finding:
 def _files(plan: Mapping[str, Any]) -> Iterator[str]:
     clustering = plan.get("clusteringPlan") or {}
     slices = [
-        piece
-        for group in clustering.get("inputGroups") or ()
-        for piece in group.get("slices") or ()
+        item for group in clustering.get("inputGroups") or () for item in group.get("slices") or ()
     ]
-    for piece in (*(plan.get("operations") or ()), *slices):
-        for uri in (piece.get("dataFilePath"), *(piece.get("deltaFilePaths") or ())):
+    for item in (*(plan.get("operations") or ()), *slices):
+        for uri in (item.get("dataFilePath"), *(item.get("deltaFilePaths") or ())):
             if uri:
-                yield join_path(piece.get("partitionPath") or "", uri.rpartition("/")[2])
+                yield join_path(item.get("partitionPath") or "", uri.rpartition("/")[2])

@@ -76,32 +76,35 @@ def wrong_places(
     metadata = MetadataTable(table.store, table.clock)
     pending = {instant.time for instant in timeline.pending()}
     slices = _sampled(view.all_latest_slices(), slices_max)
-    keys = {piece: _read(table, piece, reading) for piece in slices}
+    keys = {file_slice: _read(table, file_slice, reading) for file_slice in slices}
     is_partitioned = has_partitioned_record_index(table)
-    shards = {piece: shard_name(piece.partition) if is_partitioned else None for piece in slices}
+    shards = {
+        file_slice: shard_name(file_slice.partition) if is_partitioned else None
+        for file_slice in slices
+    }
     if slices_max is None:
         places = dict(places_of(metadata.read(RECORD_INDEX_PARTITION, pending)))
     else:
         wanted: dict[str | None, list[str]] = {}
-        for piece, found in keys.items():
-            wanted.setdefault(shards[piece], []).extend(found)
+        for file_slice, found in keys.items():
+            wanted.setdefault(shards[file_slice], []).extend(found)
         records = metadata.look_up_in_shards(RECORD_INDEX_PARTITION, wanted, pending)
         places = dict(places_of(records))
-    for piece, found in keys.items():
-        said = [places.pop((shards[piece], key), None) for key in found]
+    for file_slice, found in keys.items():
+        said = [places.pop((shards[file_slice], key), None) for key in found]
         wrong = [
             key
             for key, at in zip(found, said, strict=True)
-            if at is None or at.group != piece.group
+            if at is None or at.group != file_slice.group
         ]
         if wrong:
             message = (
-                f"{counted(len(wrong), 'key')} of {piece.group} "
+                f"{counted(len(wrong), 'key')} of {file_slice.group} "
                 f"{'has' if len(wrong) == 1 else 'have'} another place in it, or none, such as "
                 f"{wrong[0]!r}: Hudi's writers may store them twice"
             )
-            path = piece.base_file.path if piece.base_file else str(piece.group)
-            yield Discrepancy(message, path, piece.base_instant)
+            path = file_slice.base_file.path if file_slice.base_file else str(file_slice.group)
+            yield Discrepancy(message, path, file_slice.base_instant)
     if slices_max is None and places:
         (_, key), place = next(iter(places.items()))
         message = f"{counted(len(places), 'key')} in it that no file has, such as {key!r}"
@@ -126,22 +129,24 @@ def wrong_values(
     for index in indexes:
         if index.column not in schema.names or reading.merge_mode is None:
             continue
-        texts = {piece: _read(table, piece, reading, index.column) for piece in slices}
+        texts = {
+            file_slice: _read(table, file_slice, reading, index.column) for file_slice in slices
+        }
         wanted = {text for found in texts.values() for text in found}
         if slices_max is None:
             records = index.merged(metadata.read(index, pending))
         else:
             records = index.merged(metadata.look_up(index, wanted, pending))
         said = {record.key for record in records}
-        for piece, found in texts.items():
+        for file_slice, found in texts.items():
             missing = [text for text in found if text not in said]
             if missing:
                 message = (
-                    f"{counted(len(missing), 'row')} of {piece.group} "
+                    f"{counted(len(missing), 'row')} of {file_slice.group} "
                     f"{'is' if len(missing) == 1 else 'are'} not in {index.name}: Hudi's queries "
                     f"by {index.column} lose {'it' if len(missing) == 1 else 'them'}"
                 )
-                yield Discrepancy(message, str(piece.group), piece.base_instant)
+                yield Discrepancy(message, str(file_slice.group), file_slice.base_instant)
         left = said - wanted
         if slices_max is None and left:
             message = f"{counted(len(left), 'record')} in {index.name} of rows that no file has"
@@ -155,7 +160,10 @@ def _sampled(slices: Sequence[FileSlice], slices_max: int | None) -> Sequence[Fi
 
 
 def _read(
-    table: HoodieTable, piece: FileSlice, reading: SliceContext, value_column: str | None = None
+    table: HoodieTable,
+    file_slice: FileSlice,
+    reading: SliceContext,
+    value_column: str | None = None,
 ) -> Sequence[str]:
     """The record keys of a slice, or the keys of its rows in a secondary index; none of one that
     was cleaned since it was listed."""
@@ -163,7 +171,7 @@ def _read(
     try:
         return [
             text
-            for batch in read_file_slice(table.store, piece, reading, columns)
+            for batch in read_file_slice(table.store, file_slice, reading, columns)
             for text in index_texts(batch).to_pylist()
             if text is not None
         ]

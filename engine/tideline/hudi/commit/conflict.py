@@ -135,9 +135,9 @@ class WriteFootprint:
         """
         plan = requested.get("clusteringPlan") or {}
         groups = frozenset(
-            FileGroupId(piece["partitionPath"] or "", piece["fileId"])
+            FileGroupId(item["partitionPath"] or "", item["fileId"])
             for group in plan.get("inputGroups") or ()
-            for piece in group.get("slices") or ()
+            for item in group.get("slices") or ()
         )
         return cls(instant, _CLUSTER if plan else "UNKNOWN", groups)
 

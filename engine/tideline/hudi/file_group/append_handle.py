@@ -181,16 +181,16 @@ def _contents(
     blocks: list[bytes] = []
     batches: list[pa.RecordBatch] = []
     size_bytes = rows = 0
-    for piece, first_row in _pieces(ctx, kept):
+    for part, first_row in _block_rows(ctx, kept):
         if size_bytes >= ctx.logs.file_size_bytes_max:
             yield _Content(b"".join(blocks), rows, 0, tuple(batches))
             blocks, batches, size_bytes, rows = [], [], 0, 0
-        stored = _stored_rows(ctx, file_slice, piece, first_row)
+        stored = _stored_rows(ctx, file_slice, part, first_row)
         blocks.append(_data_block(ctx, stored))
         if ctx.indexed_columns is not None:
             batches.append(stored)
         size_bytes += len(blocks[-1])
-        rows += len(piece)
+        rows += len(part)
     deleted = incoming.take(np.flatnonzero(incoming.deletes))
     if len(deleted):
         blocks.append(_delete_blocks(ctx, file_slice, deleted))
@@ -198,7 +198,7 @@ def _contents(
         yield _Content(b"".join(blocks), rows, len(deleted), tuple(batches))
 
 
-def _pieces(ctx: HandleContext, rows: IncomingRows) -> Iterator[tuple[IncomingRows, int]]:
+def _block_rows(ctx: HandleContext, rows: IncomingRows) -> Iterator[tuple[IncomingRows, int]]:
     """The rows of each data block, and the number of the first one."""
     if not len(rows):
         return
@@ -209,11 +209,11 @@ def _pieces(ctx: HandleContext, rows: IncomingRows) -> Iterator[tuple[IncomingRo
 
 
 def _stored_rows(
-    ctx: HandleContext, file_slice: FileSlice, piece: IncomingRows, first_row: int
+    ctx: HandleContext, file_slice: FileSlice, part: IncomingRows, first_row: int
 ) -> pa.RecordBatch:
     # Hudi numbers log records from 1.
-    numbers = np.arange(first_row + 1, first_row + 1 + len(piece))
-    rows = with_meta_columns(ctx, file_slice.partition, piece.keys, piece.rows, numbers)
+    numbers = np.arange(first_row + 1, first_row + 1 + len(part))
+    rows = with_meta_columns(ctx, file_slice.partition, part.keys, part.rows, numbers)
     if ctx.populate_meta_fields:
         names = constant_column(file_slice.file_id, rows.num_rows)
         rows = rows.add_column(len(META_COLUMNS) - 1, FILE_NAME, names)

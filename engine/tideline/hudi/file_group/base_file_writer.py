@@ -135,17 +135,17 @@ class BaseFileWriter:
         if self._ctx.populate_meta_fields:
             batch = _with_file_name(batch, self.name)
         while batch.num_rows:
-            piece = batch.slice(0, self._row_group_room(batch))
-            self._pending.append(piece)
-            self._pending_rows += piece.num_rows
-            self.pending_bytes += piece.nbytes
-            self.rows += piece.num_rows
+            part = batch.slice(0, self._row_group_room(batch))
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self.pending_bytes += part.nbytes
+            self.rows += part.num_rows
             if (
                 self._pending_rows >= self._settings.row_group_rows_max
                 or self.pending_bytes >= self._settings.row_group_bytes_max
             ):
                 self.flush()
-            batch = batch.slice(piece.num_rows)
+            batch = batch.slice(part.num_rows)
 
     @property
     def holds_little(self) -> bool:

@@ -1,7 +1,7 @@
-"""How the rows of one clustering group are cut into pieces that one task sorts in memory. Pure.
+"""How the rows of one clustering group are divided among tasks, so that each sorts in memory. Pure.
 
 1. A group becomes `output_groups` files; without an order each takes some of the slices.
-2. With an order and few enough bytes the group is one piece, sorted by one task.
+2. With an order and few enough bytes one task sorts the whole group.
 3. A larger group is cut along the order: every file takes the same number of parts, each so small
    that a task holds it. File and part of a row follow from the splits of a sample.
 
@@ -36,7 +36,7 @@ class RewrittenGroup(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class WholePiece:
+class TaskSlices:
     """Slices that one task reads, sorts if asked to, and writes."""
 
     slices: tuple[FileSlice, ...]
@@ -44,7 +44,7 @@ class WholePiece:
 
     @property
     def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.slices)
+        return sum(file_slice.size_bytes for file_slice in self.slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class SplitGroup:
 
 @dataclass(frozen=True, slots=True)
 class CutGroups:
-    """All groups of a run: pieces for one task each, the largest first, and groups to split."""
+    """All groups of a run: slices for one task each, the largest first, and groups to split."""
 
-    whole: tuple[WholePiece, ...]
+    whole: tuple[TaskSlices, ...]
     split: tuple[SplitGroup, ...]
 
 
@@ -75,8 +75,8 @@ def cut_groups(
     instant: InstantTime,
     part_bytes_max: int = PART_BYTES_MAX,
 ) -> CutGroups:
-    """The pieces of all groups of the run at `instant`."""
-    whole: list[WholePiece] = []
+    """How all groups of the run are cut, at `instant`."""
+    whole: list[TaskSlices] = []
     split: list[SplitGroup] = []
     for number, group in enumerate(groups):
         cut = cut_group(
@@ -91,7 +91,7 @@ def cut_groups(
             split.append(cut)
         else:
             whole += cut
-    whole.sort(key=lambda piece: piece.size_bytes, reverse=True)
+    whole.sort(key=lambda share: share.size_bytes, reverse=True)
     return CutGroups(tuple(whole), tuple(split))
 
 
@@ -103,18 +103,18 @@ def cut_group(
     instant: InstantTime,
     group: int,
     part_bytes_max: int = PART_BYTES_MAX,
-) -> tuple[WholePiece, ...] | SplitGroup:
-    """The pieces of a group; `group` is its number in the plan."""
-    size_bytes = sum(piece.size_bytes for piece in slices)
+) -> tuple[TaskSlices, ...] | SplitGroup:
+    """What each task takes of a group; `group` is its number in the plan."""
+    size_bytes = sum(file_slice.size_bytes for file_slice in slices)
     prefixes = tuple(_prefix(instant, group, file) for file in range(output_groups))
     if not is_ordered:
         shares = _shares(slices, output_groups)
         return tuple(
-            WholePiece(tuple(share), prefix)
+            TaskSlices(tuple(share), prefix)
             for share, prefix in zip(shares, prefixes, strict=False)
         )
     if output_groups == 1 and size_bytes <= part_bytes_max:
-        return (WholePiece(tuple(slices), prefixes[0]),)
+        return (TaskSlices(tuple(slices), prefixes[0]),)
     parts = max(1, -(-size_bytes // (output_groups * part_bytes_max)))
     return SplitGroup(tuple(slices), prefixes, parts)
 
@@ -123,10 +123,10 @@ def _shares(slices: Sequence[FileSlice], count: int) -> Iterator[list[FileSlice]
     """Slices spread so that no share is much larger than another; largest first."""
     shares: list[list[FileSlice]] = [[] for _ in range(count)]
     sizes = [0] * count
-    for piece in sorted(slices, key=lambda item: item.size_bytes, reverse=True):
+    for file_slice in sorted(slices, key=lambda item: item.size_bytes, reverse=True):
         least = sizes.index(min(sizes))
-        shares[least].append(piece)
-        sizes[least] += max(1, piece.size_bytes)
+        shares[least].append(file_slice)
+        sizes[least] += max(1, file_slice.size_bytes)
     return (share for share in shares if share)
 
 

@@ -127,12 +127,12 @@ class CreateHandle:
                 self._finish()
                 writer = self._open()
                 continue
-            piece = incoming.slice(0, room)
+            part = incoming.slice(0, room)
             numbers = np.arange(writer.rows, writer.rows + room)
             writer.write(
-                with_meta_columns(self._ctx, self._partition, piece.keys, piece.rows, numbers)
+                with_meta_columns(self._ctx, self._partition, part.keys, part.rows, numbers)
             )
-            writer.add_keys(piece.keys)
+            writer.add_keys(part.keys)
             incoming = incoming.slice(room)
 
     def _room(self, writer: BaseFileWriter, incoming: IncomingRows) -> int:

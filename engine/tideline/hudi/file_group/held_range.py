@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import BinaryIO
 
-_PIECE_BYTES = 32 * 1024 * 1024
+_CHUNK_BYTES = 32 * 1024 * 1024
 
 
 class HeldRange(io.RawIOBase):
@@ -25,8 +25,8 @@ class HeldRange(io.RawIOBase):
         """Hold this range instead of the one before."""
         self._held = b""
         self._stream.seek(start)
-        pieces = (min(_PIECE_BYTES, end - at) for at in range(start, end, _PIECE_BYTES))
-        self._held = b"".join(self._stream.read(length) for length in pieces)
+        lengths = (min(_CHUNK_BYTES, end - at) for at in range(start, end, _CHUNK_BYTES))
+        self._held = b"".join(self._stream.read(length) for length in lengths)
         self._start = start
 
     def readable(self) -> bool:
@@ -49,12 +49,12 @@ class HeldRange(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         at = self._position - self._start
         if at >= 0 and 0 <= size <= len(self._held) - at:
-            piece = self._held[at : at + size]
+            chunk = self._held[at : at + size]
         else:
             self._stream.seek(self._position)
-            piece = self._stream.read(size)
-        self._position += len(piece)
-        return piece
+            chunk = self._stream.read(size)
+        self._position += len(chunk)
+        return chunk
 
     def close(self) -> None:
         self._held = b""

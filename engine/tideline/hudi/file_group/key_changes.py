@@ -88,10 +88,10 @@ class _Comparison:
         selected = FileSliceMerge(self.table.store, new, self.after, []).select_blocks()
         return not may_delete(selected, self.after)
 
-    def _last_keys(self, piece: FileSlice, count: int) -> pa.Array:
+    def _last_keys(self, file_slice: FileSlice, count: int) -> pa.Array:
         """The keys of so many rows at the end of a base file."""
-        assert piece.base_file is not None, "rows are appended to base files"
-        with open_base_file(self.table.store, piece.base_file) as file:
+        assert file_slice.base_file is not None, "rows are appended to base files"
+        with open_base_file(self.table.store, file_slice.base_file) as file:
             groups, rows = [], 0
             for number in reversed(range(file.num_row_groups)):
                 if rows >= count:
@@ -102,11 +102,11 @@ class _Comparison:
         last = keys.slice(len(keys) - count).cast(pa.string()).combine_chunks()
         return last.drop_null()
 
-    def _keys(self, piece: FileSlice | None, reading: SliceContext) -> pa.Array:
-        if piece is None:
+    def _keys(self, file_slice: FileSlice | None, reading: SliceContext) -> pa.Array:
+        if file_slice is None:
             return pa.array([], pa.string())
         columns = [RECORD_KEY, *filter(None, [self.value_column])]
-        merge = FileSliceMerge(self.table.store, piece, reading, columns)
+        merge = FileSliceMerge(self.table.store, file_slice, reading, columns)
         batches = [index_texts(rows) for rows in merge.batches()]
         return pa.concat_arrays(batches) if batches else pa.array([], pa.string())
 

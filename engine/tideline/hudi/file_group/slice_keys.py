@@ -18,18 +18,18 @@ from tideline.storage.object_store import ObjectStore
 
 
 def keys_of_slice(
-    store: ObjectStore, piece: FileSlice, committed: CommittedInstants
+    store: ObjectStore, file_slice: FileSlice, committed: CommittedInstants
 ) -> tuple[str, ...]:
     """The smallest and the greatest key of the base file or of one block, or any one key.
 
     None of a slice without rows, or without meta columns. Raises CorruptTableError or
     UnsupportedTableError naming the file.
     """
-    if piece.base_file is not None:
-        keys = some_stored_keys(store, piece.base_file)
+    if file_slice.base_file is not None:
+        keys = some_stored_keys(store, file_slice.base_file)
         if keys:
             return keys
-    files = LogFiles(store, piece.log_files)
+    files = LogFiles(store, file_slice.log_files)
     for block in files.select(committed).blocks:
         if block.is_delete:
             continue

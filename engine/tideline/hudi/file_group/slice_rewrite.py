@@ -90,7 +90,7 @@ class RewriteContext:
 def compact_slice(
     ctx: RewriteContext,
     store: ObjectStore,
-    piece: FileSlice,
+    file_slice: FileSlice,
     *,
     clock: Clock = _SYSTEM_CLOCK,
     give_up: GiveUp = never,
@@ -101,13 +101,13 @@ def compact_slice(
     `give_up` does.
     """
     started_s = clock.monotonic_s()
-    merge = FileSliceMerge(store, piece, ctx.slices, _columns(ctx), keeps_dictionaries=True)
-    base = piece.base_file
+    merge = FileSliceMerge(store, file_slice, ctx.slices, _columns(ctx), keeps_dictionaries=True)
+    base = file_slice.base_file
     file = rewrite_rows(
         ctx.handle,
         store,
-        piece.group.partition,
-        piece.group.file_id,
+        file_slice.group.partition,
+        file_slice.group.file_id,
         _asked(merge.batches(), give_up),
         kind=MarkerKind.CREATE if base is None else MarkerKind.MERGE,
     )
@@ -121,7 +121,7 @@ def compact_slice(
         num_inserts=seen.inserted,
         num_deletes=seen.deleted,
         total_write_bytes=file.size_bytes,
-        partition_path=piece.group.partition,
+        partition_path=file_slice.group.partition,
         total_log_records=seen.log_records,
         total_log_files_compacted=seen.log_files,
         total_log_size_compacted=seen.log_bytes,
@@ -139,7 +139,7 @@ def compact_slice(
 def compact_log(
     ctx: RewriteContext,
     store: ObjectStore,
-    piece: FileSlice,
+    file_slice: FileSlice,
     *,
     clock: Clock = _SYSTEM_CLOCK,
     give_up: GiveUp = never,
@@ -152,7 +152,7 @@ def compact_log(
     """
     started_s = clock.monotonic_s()
     give_up()
-    merge = FileSliceMerge(store, piece, ctx.slices)
+    merge = FileSliceMerge(store, file_slice, ctx.slices)
     selected = merge.select_blocks()
     if not selected.instants:
         return ()
@@ -180,17 +180,17 @@ def compact_log(
         blocks.append(
             encode_delete_block(
                 log.keys.take(pa.array(gone)),
-                piece.group.partition,
+                file_slice.group.partition,
                 ordering,
                 handle.instant,
                 handle.log_schema_json,
                 headers=stands_for,
             )
         )
-    log_instant = handle.log_instant(piece.base_instant)
-    logs = slice_logs(piece, log_instant)
-    logs = (*logs, put_log_file(handle, store, piece, log_instant, b"".join(blocks), logs))
-    stat = log_stat(piece, log_instant, logs, _elapsed_ms(clock, started_s))
+    log_instant = handle.log_instant(file_slice.base_instant)
+    logs = slice_logs(file_slice, log_instant)
+    logs = (*logs, put_log_file(handle, store, file_slice, log_instant, b"".join(blocks), logs))
+    stat = log_stat(file_slice, log_instant, logs, _elapsed_ms(clock, started_s))
     counts = replace(stat, num_writes=len(kept), num_update_writes=len(kept), num_deletes=len(gone))
     return (replace(counts, column_ranges=log_ranges(handle, [rows])),)
 
@@ -226,8 +226,10 @@ def read_slices(
     give_up: GiveUp = never,
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of slices, one after another, without the file name column."""
-    for piece in slices:
-        merge = FileSliceMerge(store, piece, ctx.slices, _columns(ctx), keeps_dictionaries=True)
+    for file_slice in slices:
+        merge = FileSliceMerge(
+            store, file_slice, ctx.slices, _columns(ctx), keeps_dictionaries=True
+        )
         yield from _asked(merge.batches(), give_up)
 
 

@@ -53,12 +53,12 @@ class SplitFile:
 def sample_slice(
     context: RewriteContext,
     store: ObjectStore,
-    piece: FileSlice,
+    file_slice: FileSlice,
     group: SplitGroup,
     columns: Sequence[str],
 ) -> pa.Table:
     """Evenly spaced rows of a slice of the group. Raises as `compact_slice`."""
-    merge = FileSliceMerge(store, piece, context.slices, columns)
+    merge = FileSliceMerge(store, file_slice, context.slices, columns)
     rows = pa.Table.from_batches(list(merge.batches()), schema=merge.schema)
     wanted = max(1, _SAMPLE_ROWS_PER_PART * group.files * group.parts // len(group.slices))
     step = max(1, rows.num_rows // wanted)

@@ -180,11 +180,11 @@ class StoredKeyLookup:
         """The columns that matter of a candidate's rows, unless none of these can match, the keys
         that the candidate may have, the same each time, and where the first row is in the base
         file, None for rows that come with logs."""
-        piece = candidate.piece
-        base = piece.base_file
-        if piece.log_files or base is None:
+        file_slice = candidate.file_slice
+        base = file_slice.base_file
+        if file_slice.log_files or base is None:
             assert self.settings.reading is not None, "candidates with logs come with it"
-            for rows in read_file_slice(store, piece, self.settings.reading, self._names()):
+            for rows in read_file_slice(store, file_slice, self.settings.reading, self._names()):
                 yield wanted, None, rows
             return
         if not wanted.has_any(candidate.bounds):

@@ -31,9 +31,9 @@ ROWS_MAX = 2_000
 def sampled_files(slices: Sequence[FileSlice], files_max: int = FILES_MAX) -> tuple[BaseFile, ...]:
     """The base files to look into: of each partition those of the highest buckets."""
     found: dict[str, list[BaseFile]] = {}
-    for piece in slices:
-        if piece.base_file is not None:
-            found.setdefault(piece.partition, []).append(piece.base_file)
+    for file_slice in slices:
+        if file_slice.base_file is not None:
+            found.setdefault(file_slice.partition, []).append(file_slice.base_file)
     share = max(1, files_max // max(1, len(found)))
     chosen = (
         file

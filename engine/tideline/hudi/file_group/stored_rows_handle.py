@@ -74,15 +74,15 @@ def spread_rows(
     bytes_max = ctx.parquet.file_size_bytes_max
     row_groups = min(ctx.parquet.row_group_bytes_max, bytes_max)
     ctx = replace(ctx, parquet=replace(ctx.parquet, row_group_bytes_max=row_groups))
-    pieces = _pieces(batches)
+    parts = _parts(batches)
     files: list[RewrittenFile] = []
-    batch = next(pieces, None)
+    batch = next(parts, None)
     while batch is not None:
         file_id = f"{file_id_prefix}-{len(files)}"
         with _new_file(ctx, store, partition, file_id, MarkerKind.CREATE) as writer:
             while batch is not None and (not writer.rows or writer.estimated_bytes < bytes_max):
                 _write(ctx, writer, batch)
-                batch = next(pieces, None)
+                batch = next(parts, None)
         files.append(_rewritten(file_id, writer))
     return tuple(files)
 
@@ -107,8 +107,8 @@ def _write(ctx: HandleContext, writer: BaseFileWriter, batch: pa.RecordBatch) ->
             writer.add_keys(decoded(batch.column(RECORD_KEY)))
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces so small that a file's size is noticed in time."""
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in parts so small that a file's size is noticed in time."""
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield batch.slice(start, _BATCH_ROWS)

@@ -122,10 +122,10 @@ def _by_file_ids(table: HoodieTable, timeline: ActiveTimeline) -> Recognition:
             return Recognition()
         had_buckets = True
         slices = _slices(table, timeline, written)
-        if slices and not has_bucket_ids(piece.group for piece in slices):
+        if slices and not has_bucket_ids(file_slice.group for file_slice in slices):
             return Recognition()
         if slices:
-            mixed = without_bucket(piece.group for piece in slices)
+            mixed = without_bucket(file_slice.group for file_slice in slices)
             return Recognition(replace(layout, mixed=mixed), slices)
         # Those partitions were dropped since.
     return Recognition(layout if had_buckets else None, is_final=had_buckets)
@@ -159,7 +159,9 @@ def _slices(
 ) -> tuple[FileSlice, ...]:
     most = Counter(group.partition for group in written).most_common(PARTITIONS_MAX)
     view = table.files.read_view(timeline, [partition for partition, _ in most])
-    return tuple(piece for partition in view.partitions for piece in view.latest_slices(partition))
+    return tuple(
+        file_slice for partition in view.partitions for file_slice in view.latest_slices(partition)
+    )
 
 
 def _hashing_config(table: HoodieTable, timeline: ActiveTimeline) -> BucketLayout | None:

@@ -66,14 +66,14 @@ class TimeFormat:
 
     def texts(self, local: Millis, *, offset: str = "") -> pa.Array:
         """The text of every time, of the years 1 to 9999."""
-        pieces = []
+        texts = []
         for part in self.parts:
             if isinstance(part, Field) and part.letter != "Z":
-                pieces.append(_field_texts(part, local))
+                texts.append(_field_texts(part, local))
             else:
                 text = offset if isinstance(part, Field) else part.text
-                pieces.append(pa.repeat(pa.scalar(text), len(local)))
-        return pc.binary_join_element_wise(*pieces, "")
+                texts.append(pa.repeat(pa.scalar(text), len(local)))
+        return pc.binary_join_element_wise(*texts, "")
 
 
 def _step(part: Field) -> int:

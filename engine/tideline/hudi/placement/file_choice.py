@@ -54,19 +54,23 @@ def lookup_candidates(
     see tideline.hudi.placement.rows_in_logs.
     """
     slices = {partition: view.latest_slices(partition) for partition in view.partitions}
-    everything = [piece for pieces in slices.values() for piece in pieces]
+    everything = [file_slice for in_partition in slices.values() for file_slice in in_partition]
     if table_type is TableType.COPY_ON_WRITE:
-        return tuple(LookupCandidate(piece) for piece in everything if piece.base_file is not None)
+        return tuple(
+            LookupCandidate(file_slice)
+            for file_slice in everything
+            if file_slice.base_file is not None
+        )
     if is_global:
-        return tuple(LookupCandidate(piece) for piece in everything)
+        return tuple(LookupCandidate(file_slice) for file_slice in everything)
     candidates = []
-    for pieces in slices.values():
-        for piece in pieces:
-            found = _looked_up(piece, view.pending_compaction.get(piece.group))
-            is_compacted = piece.group in view.pending_compaction
-            if found.later_logs and (is_compacted or has_rows_in_logs(found.piece)):
+    for in_partition in slices.values():
+        for file_slice in in_partition:
+            found = _looked_up(file_slice, view.pending_compaction.get(file_slice.group))
+            is_compacted = file_slice.group in view.pending_compaction
+            if found.later_logs and (is_compacted or has_rows_in_logs(found.file_slice)):
                 found = replace(found, has_rows_in_logs=True)
-            elif not separates_deleted and len(pieces) == 1:
+            elif not separates_deleted and len(in_partition) == 1:
                 found = replace(found, later_logs=())
             candidates.append(found)
     return tuple(candidates)
@@ -103,28 +107,30 @@ def choose_targets(
 ) -> dict[int, Target]:
     """What every bucket of a plan does. `reading` goes along with appends, see AppendTarget."""
     slices = {
-        piece.group: piece
+        file_slice.group: file_slice
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
+        for file_slice in view.latest_slices(partition)
     }
     targets: dict[int, Target] = {}
     for bucket in plan.buckets:
         if not isinstance(bucket, UpdateBucket):
             targets[bucket.number] = CreateTarget(bucket.partition, bucket.file_id_prefix)
             continue
-        piece = slices[FileGroupId(bucket.partition, bucket.file_id)]
-        takes_inserts = bool(bucket.inserts) and not piece.log_files
+        file_slice = slices[FileGroupId(bucket.partition, bucket.file_id)]
+        takes_inserts = bool(bucket.inserts) and not file_slice.log_files
         is_rewritten = table_type is TableType.COPY_ON_WRITE or takes_inserts
-        if is_rewritten and piece.base_file is not None:
-            targets[bucket.number] = MergeTarget(piece.base_file)
+        if is_rewritten and file_slice.base_file is not None:
+            targets[bucket.number] = MergeTarget(file_slice.base_file)
         else:
-            targets[bucket.number] = AppendTarget(piece, _slice_instant(view, piece), reading)
+            targets[bucket.number] = AppendTarget(
+                file_slice, _slice_instant(view, file_slice), reading
+            )
     return targets
 
 
 def live_buckets(view: FileSystemView, partition: str) -> dict[int, FileSlice]:
     """The file slice of every bucket of a bucket index. Raises as `file_ids_by_bucket`."""
-    slices = {piece.file_id: piece for piece in view.latest_slices(partition)}
+    slices = {file_slice.file_id: file_slice for file_slice in view.latest_slices(partition)}
     return {
         bucket: slices[file_id] for bucket, file_id in file_ids_by_bucket(partition, slices).items()
     }
@@ -133,7 +139,7 @@ def live_buckets(view: FileSystemView, partition: str) -> dict[int, FileSlice]:
 def live_file_ids(view: FileSystemView, partitions: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The file groups of each partition that has any."""
     found = {
-        partition: tuple(sorted(piece.file_id for piece in view.latest_slices(partition)))
+        partition: tuple(sorted(file_slice.file_id for file_slice in view.latest_slices(partition)))
         for partition in partitions
     }
     return {partition: ids for partition, ids in found.items() if ids}
@@ -150,20 +156,24 @@ def held_groups(
     return found
 
 
-def _looked_up(piece: FileSlice, compaction: InstantTime | None) -> LookupCandidate:
+def _looked_up(file_slice: FileSlice, compaction: InstantTime | None) -> LookupCandidate:
     holding: tuple[LogFile, ...] = ()
     if compaction is not None:
-        holding = tuple(log for log in piece.log_files if log.instant < compaction)
-    elif piece.base_file is None:
-        holding = piece.log_files
-    later = tuple(log for log in piece.log_files if log not in holding)
-    return LookupCandidate(replace(piece, log_files=holding), later)
+        holding = tuple(log for log in file_slice.log_files if log.instant < compaction)
+    elif file_slice.base_file is None:
+        holding = file_slice.log_files
+    later = tuple(log for log in file_slice.log_files if log not in holding)
+    return LookupCandidate(replace(file_slice, log_files=holding), later)
 
 
 def _small_without_logs(
     view: FileSystemView, partition: str, limit_bytes: int
 ) -> tuple[SmallFile, ...]:
-    plain = {piece.file_id for piece in view.latest_slices(partition) if not piece.log_files}
+    plain = {
+        file_slice.file_id
+        for file_slice in view.latest_slices(partition)
+        if not file_slice.log_files
+    }
     found = (file for file in view.small_files(partition, limit_bytes) if file.file_id in plain)
     return tuple(
         SmallFile(file.file_id, file.instant, file.size_bytes)
@@ -171,5 +181,5 @@ def _small_without_logs(
     )
 
 
-def _slice_instant(view: FileSystemView, piece: FileSlice) -> InstantTime:
-    return view.pending_compaction.get(piece.group, piece.base_instant)
+def _slice_instant(view: FileSystemView, file_slice: FileSlice) -> InstantTime:
+    return view.pending_compaction.get(file_slice.group, file_slice.base_instant)

@@ -97,9 +97,9 @@ def _live(view: FileSystemView, partition: str, hashed: KeyHash) -> dict[int, Fi
     if isinstance(hashed, BucketHash):
         return live_buckets(view, partition)
     ring = hashed.rings[partition]
-    slices = {piece.file_id: piece for piece in view.latest_slices(partition)}
+    slices = {file_slice.file_id: file_slice for file_slice in view.latest_slices(partition)}
     found = {bucket: slices.get(ring.file_id(bucket)) for bucket in ring.values}
-    return {bucket: piece for bucket, piece in found.items() if piece is not None}
+    return {bucket: file_slice for bucket, file_slice in found.items() if file_slice is not None}
 
 
 def _new_prefix(view: FileSystemView, partition: str, bucket: int, hashed: KeyHash) -> str:

@@ -39,7 +39,7 @@ def require_hashed_fields(
     asked = _Asked(table, timeline)
     found = asked.keys_in(view) or asked.keys_elsewhere(view.partitions)
     if found:
-        are_known = all(asked.are_there(hashed, piece, keys) for piece, keys in found)
+        are_known = all(asked.are_there(hashed, file_slice, keys) for file_slice, keys in found)
     else:
         are_known = bool(hashed.fields)
     if not are_known:
@@ -61,9 +61,12 @@ class _Asked:
     def keys_in(self, view: FileSystemView) -> tuple[_StoredKeys, ...]:
         """Keys of a few slices that have any; base files first, which cost less."""
         slices = chain.from_iterable(map(view.latest_slices, view.partitions))
-        ordered = sorted(slices, key=lambda piece: piece.base_file is None)
+        ordered = sorted(slices, key=lambda file_slice: file_slice.base_file is None)
         committed = CommittedInstants.of(self.timeline)
-        read = ((piece, keys_of_slice(self.table.store, piece, committed)) for piece in ordered)
+        read = (
+            (file_slice, keys_of_slice(self.table.store, file_slice, committed))
+            for file_slice in ordered
+        )
         return tuple(islice((pair for pair in read if pair[1]), _SLICES_MAX))
 
     def keys_elsewhere(self, known: Sequence[str]) -> tuple[_StoredKeys, ...]:
@@ -72,16 +75,16 @@ class _Asked:
         views = (self._view(partition) for partition in others if partition not in known)
         return next(filter(None, map(self.keys_in, views)), ())
 
-    def are_there(self, hashed: RingHash, piece: FileSlice, keys: Sequence[str]) -> bool:
+    def are_there(self, hashed: RingHash, file_slice: FileSlice, keys: Sequence[str]) -> bool:
         """Whether the hash puts all of a slice's keys into its bucket."""
-        partition = piece.partition
+        partition = file_slice.partition
         ring = hashed.rings.get(partition) or load_ring(
             self.table.store, partition, self.timeline, self._view(partition)
         )
         if ring is None:
             return False
         buckets = RingHash({partition: ring}, hashed.fields).buckets([partition] * len(keys), keys)
-        return all(piece.file_id == ring.file_id(bucket) for bucket in buckets)
+        return all(file_slice.file_id == ring.file_id(bucket) for bucket in buckets)
 
     def _view(self, partition: str) -> FileSystemView:
         return self.table.files.view(self.timeline, (partition,))

@@ -96,23 +96,23 @@ def index_seconds(keys: int, index: Sequence[FileSlice]) -> float:
     each = -(-keys // max(1, len(index)))
     touched = min(keys, len(index))
     share = touched / max(1, len(index))
-    return keys * _KEY_S + share * sum(_group_seconds(each, piece) for piece in index)
+    return keys * _KEY_S + share * sum(_group_seconds(each, file_slice) for file_slice in index)
 
 
 def listing_seconds(files: Sequence[FileSlice]) -> float:
     """What reading all of a partition of the metadata table takes that lists files."""
-    sizes = [file.size_bytes for piece in files for file in piece.row_files]
+    sizes = [file.size_bytes for file_slice in files for file in file_slice.row_files]
     return len(sizes) * _REQUEST_S + sum(sizes) / _INDEX_BYTES_PER_S
 
 
-def _group_seconds(keys: int, piece: FileSlice) -> float:
+def _group_seconds(keys: int, file_slice: FileSlice) -> float:
     """A base file is looked into by blocks, logs are read whole."""
-    base = piece.base_file
+    base = file_slice.base_file
     size_bytes = 0 if base is None else base.size_bytes
     read_bytes = min(size_bytes, keys * _BLOCK_BYTES)
     requests = min(keys, 1 + size_bytes // _REQUEST_BYTES_MAX) if base else 0
-    read_bytes += sum(log.size_bytes for log in piece.log_files)
-    requests += len(piece.log_files)
+    read_bytes += sum(log.size_bytes for log in file_slice.log_files)
+    requests += len(file_slice.log_files)
     return requests * _REQUEST_S + read_bytes / _INDEX_BYTES_PER_S
 
 

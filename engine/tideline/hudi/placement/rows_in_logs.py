@@ -39,13 +39,13 @@ def may_have_rows_in_logs(
     dropped: dict[InstantTime, frozenset[FileGroupId]] = {}
     had_flink = cache(partial(was_flink_here, table.store))
 
-    def ask(piece: FileSlice) -> bool:
-        if is_flink_file_id(piece.file_id) or had_flink():
+    def ask(file_slice: FileSlice) -> bool:
+        if is_flink_file_id(file_slice.file_id) or had_flink():
             return True
-        base = piece.base_instant
+        base = file_slice.base_instant
         if base not in dropped:
             dropped[base] = _groups_that_lost_rows(table, timeline, base)
-        return piece.group in dropped[base]
+        return file_slice.group in dropped[base]
 
     return ask
 

@@ -36,14 +36,17 @@ def checked_buckets(
     table: HoodieTable, slices: Sequence[FileSlice], declared: BucketHash
 ) -> BucketHash:
     """`declared`, when it puts stored keys where they are. Raises ConfigError when it does not."""
-    for piece in slices:
-        count, bucket = declared.count_in(piece.partition), bucket_of_file_id(piece.file_id)
+    for file_slice in slices:
+        count, bucket = (
+            declared.count_in(file_slice.partition),
+            bucket_of_file_id(file_slice.file_id),
+        )
         if bucket >= count:
             raise ConfigError(
                 f"the table is declared to have {count} buckets here, but there is bucket "
                 f"{bucket}; correct {BUCKET_COUNT} or {EXPRESSIONS}",
                 table=table.location.uri,
-                path=piece.group,
+                path=file_slice.group,
             )
     files = sampled_files(slices)
     keys = keys_of_footers(table.store, files)
@@ -75,7 +78,9 @@ def inferred_buckets(
     keys: tuple[StoredKey, ...] = ()
     is_proof = False
     for read, known in _sources(table, slices):
-        free = [piece for piece in known if asked.rules.count_in(piece.partition) is None]
+        free = [
+            file_slice for file_slice in known if asked.rules.count_in(file_slice.partition) is None
+        ]
         files = sampled_files(free, _FILES_MAX if known is not slices else FILES_MAX)
         keys = read(table.store, files)
         found = _counts(keys, free, asked)
@@ -110,11 +115,11 @@ def _sources(
     yield keys_of_rows, slices
     timeline = table.timeline()
     partitions = written_partitions(table, timeline)[:_PARTITIONS_MAX]
-    if {piece.partition for piece in slices}.issuperset(partitions):
+    if {file_slice.partition for file_slice in slices}.issuperset(partitions):
         return
     view = table.files.view(timeline, partitions)
     found = chain.from_iterable(map(view.latest_slices, view.partitions))
-    yield keys_of_rows, [piece for piece in found if has_bucket_ids([piece.group])]
+    yield keys_of_rows, [file_slice for file_slice in found if has_bucket_ids([file_slice.group])]
 
 
 def _is_proof(table: HoodieTable, keys: Sequence[StoredKey], count: int) -> bool:
@@ -132,7 +137,7 @@ def _is_proof(table: HoodieTable, keys: Sequence[StoredKey], count: int) -> bool
 def _counts(
     keys: Sequence[StoredKey], slices: Sequence[FileSlice], asked: BucketHash
 ) -> tuple[int, ...] | None:
-    highest = max((bucket_of_file_id(piece.file_id) for piece in slices), default=0)
+    highest = max((bucket_of_file_id(file_slice.file_id) for file_slice in slices), default=0)
     return fitting_counts(keys, asked.fields, at_least=highest + 1)
 
 
@@ -144,11 +149,11 @@ def _unexplained(
 ) -> ConfigError:
     """Why no number fits: partitions differ, or the hash is made of something else."""
     uri = table.location.uri
-    partitions = sorted({piece.partition for piece in slices})
+    partitions = sorted({file_slice.partition for file_slice in slices})
     alone = {
         name: _counts(
             [key for key in keys if key.partition == name],
-            [piece for piece in slices if piece.partition == name],
+            [file_slice for file_slice in slices if file_slice.partition == name],
             asked,
         )
         for name in partitions

@@ -95,7 +95,7 @@ def located_profile(
     }
     updates: dict[str, dict[str, UpdateCount]] = {partition: {} for partition in inserts}
     for (partition, number), keys in sorted(located.items()):
-        file = candidates[number].piece
+        file = candidates[number].file_slice
         if not distinct_located:
             inserts[partition] = max(0, inserts[partition] - keys)
         found = updates.setdefault(file.partition, {})

@@ -80,7 +80,7 @@ class ArrowScan:
             table,
             pa.schema([full.field(name) for name in names]),
             SliceReader(context, full, row_filter),
-            tuple(SliceTask.of(piece, layout) for piece in slices),
+            tuple(SliceTask.of(file_slice, layout) for file_slice in slices),
         )
 
     def batches(self, threads_max: int = THREADS_MAX) -> Generator[pa.RecordBatch]:

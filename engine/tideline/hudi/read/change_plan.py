@@ -164,10 +164,10 @@ def _step(
     def slices(shown: ActiveTimeline) -> Slices:
         view = table.files.view_of(touched, shown)
         return {
-            piece.group: piece
+            file_slice.group: file_slice
             for partition in view.partitions
-            for piece in view.latest_slices(partition)
-            if piece.group in changed
+            for file_slice in view.latest_slices(partition)
+            if file_slice.group in changed
         }
 
     return CommitStep(instant, slices(before), slices(after), before, after)
@@ -185,8 +185,8 @@ def _gone(step: CommitStep, metadata: CommitMetadata, versions: Versions) -> str
     if not _changed(metadata):
         return None
     for group, version in built_on(metadata):
-        piece = step.before.get(group)
-        if version is not None and not _is_whole(piece, versions):
+        file_slice = step.before.get(group)
+        if version is not None and not _is_whole(file_slice, versions):
             return str(group)
     for group in replaced_by(metadata):
         if not _is_whole(step.before.get(group), versions):
@@ -195,21 +195,21 @@ def _gone(step: CommitStep, metadata: CommitMetadata, versions: Versions) -> str
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             group = FileGroupId(stat.partition_path or "", stat.file_id or "")
-            piece = step.after.get(group)
-            if group not in replaced and stat.path and not _holds(piece, stat.path, versions):
+            file_slice = step.after.get(group)
+            if group not in replaced and stat.path and not _holds(file_slice, stat.path, versions):
                 return stat.path
     return None
 
 
-def _is_whole(piece: FileSlice | None, versions: Versions) -> bool:
-    return piece is not None and piece.base_instant in versions.get(piece.group, ())
+def _is_whole(file_slice: FileSlice | None, versions: Versions) -> bool:
+    return file_slice is not None and file_slice.base_instant in versions.get(file_slice.group, ())
 
 
-def _holds(piece: FileSlice | None, path: str, versions: Versions) -> bool:
+def _holds(file_slice: FileSlice | None, path: str, versions: Versions) -> bool:
     return (
-        piece is not None
-        and _is_whole(piece, versions)
-        and path in {file.path for file in piece.files}
+        file_slice is not None
+        and _is_whole(file_slice, versions)
+        and path in {file.path for file in file_slice.files}
     )
 
 

@@ -60,7 +60,7 @@ class ChangeFeed:
     ) -> ChangeFeed:
         """The changes of a range, in all partitions or these. Raises as `plan_changes`."""
         plan = plan_changes(table, asked, only)
-        if any(piece.log_files for step in plan.steps for piece in step.after.values()):
+        if any(file_slice.log_files for step in plan.steps for file_slice in step.after.values()):
             require_by_properties(table, Permission.MERGE_LOGS)
         newest = plan.steps[-1].timeline_after if plan.steps else plan.timeline
         return cls(table, plan, change_schema(table, scan_schema(table, newest)))
@@ -95,11 +95,11 @@ class ChangeFeed:
         for group in sorted({*step.before, *step.after}, key=str):
             before = reader.rows(step.before.get(group), step.timeline_before)
             after = reader.rows(step.after.get(group), step.timeline_after)
-            pieces = _split(before, after, str(time))
-            if pieces.updated_after.num_rows:
-                yield updates(pieces.updated_before, pieces.updated_after, str(time), self.schema)
-            lost.append(pieces.lost)
-            got.append(pieces.got)
+            parts = _split(before, after, str(time))
+            if parts.updated_after.num_rows:
+                yield updates(parts.updated_before, parts.updated_after, str(time), self.schema)
+            lost.append(parts.lost)
+            got.append(parts.got)
         if lost:
             yield from self._elsewhere(pa.concat_tables(lost), pa.concat_tables(got), time)
 
@@ -126,7 +126,7 @@ def change_schema(table: HoodieTable, columns: pa.Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
+class _RowsOfGroup:
     """The rows of one file group, by what a commit did to them."""
 
     updated_before: pa.Table
@@ -150,30 +150,30 @@ class _Reader:
         cls, table: HoodieTable, schema: pa.Schema, step: CommitStep, newest: ActiveTimeline
     ) -> _Reader:
         target = pa.schema(list(schema)[2:])
-        pieces = [*step.before.values(), *step.after.values()]
+        parts = [*step.before.values(), *step.after.values()]
         layout = PartitionLayout.of(table.config, target)
-        return cls(table, target, layout, any(piece.log_files for piece in pieces), newest)
+        return cls(table, target, layout, any(file_slice.log_files for file_slice in parts), newest)
 
-    def rows(self, piece: FileSlice | None, timeline: ActiveTimeline) -> pa.Table:
+    def rows(self, file_slice: FileSlice | None, timeline: ActiveTimeline) -> pa.Table:
         """The slice's rows; none for no slice."""
-        if piece is None:
+        if file_slice is None:
             return self.target.empty_table()
         context = SliceContext.of(
             self.table, timeline, self.target, schemas=self.newest, merges=self.merges
         )
         reader = SliceReader(context, self.target)
-        task = SliceTask.of(piece, self.layout)
+        task = SliceTask.of(file_slice, self.layout)
         batches = reader.rows(self.table.store, task, self.target.names)
         return pa.Table.from_batches(list(batches), self.target)
 
 
-def _split(before: pa.Table, after: pa.Table, time: str) -> _Pieces:
+def _split(before: pa.Table, after: pa.Table, time: str) -> _RowsOfGroup:
     keys_before = before[RECORD_KEY].combine_chunks()
     written = after.filter(pc.equal(after[COMMIT_TIME], time))
     at = pc.index_in(written[RECORD_KEY], value_set=keys_before)
     known = pc.is_valid(at)
     stayed = pc.is_in(keys_before, value_set=after[RECORD_KEY].combine_chunks())
-    return _Pieces(
+    return _RowsOfGroup(
         updated_before=before.take(at.filter(known)),
         updated_after=written.filter(known),
         lost=before.filter(pc.invert(stayed)),

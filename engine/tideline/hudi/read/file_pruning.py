@@ -66,12 +66,12 @@ def slices_with_rows(
         slices = slices_with_keys(table, newest, slices, named)
     columns = _columns(row_filter, layout)
     slices = _of_partitions(table, whole, slices, row_filter, context, columns)
-    paths = [file.path for piece in slices for file in piece.row_files]
+    paths = [file.path for file_slice in slices for file in file_slice.row_files]
     is_kept = table.config.has_kept(COLUMN_STATS)
     if not is_kept or not columns or len(paths) < FILES_LOOKED_UP:
         return tuple(slices)
     # The key tells a log of deletes alone from one without a column.
-    keys = {RECORD_KEY} if any(piece.log_files for piece in slices) else set()
+    keys = {RECORD_KEY} if any(file_slice.log_files for file_slice in slices) else set()
     try:
         rows = ranges_of_files(table, keys.union(columns), paths)
     except (CorruptTableError, UnsupportedTableError, ObjectNotFoundError) as error:
@@ -80,7 +80,7 @@ def slices_with_rows(
         return tuple(slices)
     count_lookup(is_answered=True)
     pruning = _Pruning(row_filter, context, rows, columns)
-    kept = tuple(piece for piece in slices if pruning.may_hold(piece))
+    kept = tuple(file_slice for file_slice in slices if pruning.may_hold(file_slice))
     left_out = len(slices) - len(kept)
     _log.debug("%d of %d file slices are left out by statistics", left_out, len(slices))
     return kept
@@ -95,18 +95,18 @@ class _Pruning:
     rows: FileRows
     columns: Mapping[str, pa.DataType]
 
-    def may_hold(self, piece: FileSlice) -> bool:
+    def may_hold(self, file_slice: FileSlice) -> bool:
         """Whether any file of a slice may hold rows that the condition selects."""
-        if not piece.log_files:
-            return any(self._file_may_hold(file, self.columns) for file in piece.row_files)
+        if not file_slice.log_files:
+            return any(self._file_may_hold(file, self.columns) for file in file_slice.row_files)
         if self.context.merge_mode is None or self.context.partial is not None:
             return True
         # Merging may write meta columns.
         columns = {name: kind for name, kind in self.columns.items() if not is_meta_column(name)}
         used = columns.keys() & {name for rows in self.rows.values() for name in rows}
-        if any(not self._speaks_of(log, used) for log in piece.log_files):
+        if any(not self._speaks_of(log, used) for log in file_slice.log_files):
             return True
-        return any(self._file_may_hold(file, columns) for file in piece.row_files)
+        return any(self._file_may_hold(file, columns) for file in file_slice.row_files)
 
     def _speaks_of(self, log: LogFile, columns: set[str]) -> bool:
         rows = self.rows.get(log.path, {})
@@ -156,14 +156,14 @@ def _of_partitions(
     """Those of the slices whose partitions may hold rows; `whole` are all that are in these."""
     if _count(slices) < FILES_LOOKED_UP:
         return slices
-    partitions = {piece.group.partition for piece in slices}
+    partitions = {file_slice.group.partition for file_slice in slices}
     gone = partitions_ruled_out(table, whole, partitions, row_filter, context, columns)
     _log.debug("%d of %d partitions are left out by statistics", len(gone), len(partitions))
-    return [piece for piece in slices if piece.group.partition not in gone]
+    return [file_slice for file_slice in slices if file_slice.group.partition not in gone]
 
 
 def _count(slices: Sequence[FileSlice]) -> int:
-    return sum(len(piece.row_files) for piece in slices)
+    return sum(len(file_slice.row_files) for file_slice in slices)
 
 
 def _of_other_values(

@@ -152,9 +152,9 @@ def whole_versions(
     doomed = _doomed(table, timeline)
     return {
         group.id: frozenset(
-            piece.base_instant
-            for piece in group.slices
-            if (group.id, piece.base_instant) not in doomed
+            file_slice.base_instant
+            for file_slice in group.slices
+            if (group.id, file_slice.base_instant) not in doomed
         )
         for partition in view.partitions
         for group in view.all_file_groups(partition)

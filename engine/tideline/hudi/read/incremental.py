@@ -146,21 +146,21 @@ def _planned(table: HoodieTable, asked: AskedRange) -> TableScan | FilesGone:
         return FilesGone.archived(end or begin)
     if newest is None:
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
-    pieces: list[FileSlice] | FilesGone
+    kept: list[FileSlice] | FilesGone
     if _begins_before(table, timeline, begin):
-        pieces = find_files_gone(table, timeline, view, newest.time) or [
-            piece
+        kept = find_files_gone(table, timeline, view, newest.time) or [
+            file_slice
             for partition in view.partitions
-            for piece in view.latest_slices(partition, newest.time)
-            if piece.log_files or piece.base_instant > begin
+            for file_slice in view.latest_slices(partition, newest.time)
+            if file_slice.log_files or file_slice.base_instant > begin
         ]
     else:
         written = written_by(read_commit, commits)
         versions = whole_versions(table, timeline, view)
-        pieces = _kept_slices(table, view, versions, written, newest.time)
-    if isinstance(pieces, FilesGone):
-        return pieces
-    files, slices = split_slices(pieces)
+        kept = _kept_slices(table, view, versions, written, newest.time)
+    if isinstance(kept, FilesGone):
+        return kept
+    files, slices = split_slices(kept)
     schema = scan_schema(table, timeline.up_to(newest.time))
     commit_range = CommitRange(begin, newest.time)
     return TableScan(timeline, schema, files, commit_range, slices, until=newest.time)
@@ -215,8 +215,8 @@ def _kept_slices(
         if version is None or version not in versions.get(group, ()):
             return FilesGone.of_rows(end, path)
     return [
-        piece
+        file_slice
         for partition in view.partitions
-        for piece in view.latest_slices(partition, end)
-        if piece.group in written
+        for file_slice in view.latest_slices(partition, end)
+        if file_slice.group in written
     ]

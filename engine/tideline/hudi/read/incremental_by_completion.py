@@ -67,7 +67,9 @@ def plan_by_completion(table: HoodieTable, asked: AskedRange) -> TableScan | Fil
         return TableScan(timeline, scan_schema(table, timeline), (), CommitRange(begin, begin))
     newest = max(times.values())
     if before:
-        pieces = [piece for name in view.partitions for piece in view.latest_slices(name)]
+        newest_slices = [
+            file_slice for name in view.partitions for file_slice in view.latest_slices(name)
+        ]
     else:
         written = written_by(read_commit, commits)
         whole = whole_versions(table, timeline, view)
@@ -77,8 +79,8 @@ def plan_by_completion(table: HoodieTable, asked: AskedRange) -> TableScan | Fil
             gone = gone or _gone_below(read_commit(instant), shown(timeline), whole, written)
         if isinstance(kept, str) or gone is not None:
             return FilesGone.of_rows(newest, gone)
-        pieces = kept
-    files, slices = split_slices(pieces)
+        newest_slices = kept
+    files, slices = split_slices(newest_slices)
     commit_range = CommitRange(begin, newest, frozenset(times))
     schema = scan_schema(table, shown(timeline))
     return TableScan(shown(timeline), schema, files, commit_range, slices)
@@ -112,17 +114,18 @@ def _kept_slices(
     written: Mapping[FileGroupId, str],
 ) -> list[FileSlice] | str:
     """The slices of the file groups that were written; or a newest file of one that is gone."""
-    pieces = {
-        piece.group: piece
+    newest = {
+        file_slice.group: file_slice
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        if piece.group in written and piece.base_instant in whole.get(piece.group, ())
+        for file_slice in view.latest_slices(partition)
+        if file_slice.group in written
+        and file_slice.base_instant in whole.get(file_slice.group, ())
     }
     for group, path in written.items():
-        piece = pieces.get(group)
-        if piece is None or path not in {file.path for file in piece.files}:
+        file_slice = newest.get(group)
+        if file_slice is None or path not in {file.path for file in file_slice.files}:
             return path
-    return list(pieces.values())
+    return list(newest.values())
 
 
 def _gone_below(

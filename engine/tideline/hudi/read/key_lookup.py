@@ -76,7 +76,7 @@ def slices_with_keys(
     if groups is None:
         return tuple(slices)
     count_lookup(is_answered=True)
-    kept = tuple(piece for piece in slices if piece.group in groups)
+    kept = tuple(file_slice for file_slice in slices if file_slice.group in groups)
     _log.debug("%d of %d file slices are left out by keys", len(slices) - len(kept), len(slices))
     return kept
 
@@ -93,7 +93,7 @@ def _groups(
         return None
     shards = None
     if has_partitioned_record_index(table):
-        shards = {shard_name(piece.group.partition) for piece in slices}
+        shards = {shard_name(file_slice.group.partition) for file_slice in slices}
         if valued is not None or len(shards) > _SHARDS_MAX:
             return None
     metadata = MetadataTable(table.store, table.clock)
@@ -159,9 +159,9 @@ class _Look:
         """Whether so many file groups of an index have fewer files, and logs of fewer bytes, than
         the slices."""
         newest = [slices[0] for slices in stored.groups]
-        logs = [log for piece in newest for log in piece.log_files]
+        logs = [log for file_slice in newest for log in file_slice.log_files]
         share = min(1.0, looks / max(1, len(newest)))
-        data = [file for piece in self.slices for file in piece.row_files]
+        data = [file for file_slice in self.slices for file in file_slice.row_files]
         log_bytes = sum(log.size_bytes for log in logs)
         data_bytes = sum(file.size_bytes for file in data)
         has_fewer_files = share * (len(newest) + len(logs)) <= COST_MAX * len(data)
@@ -170,7 +170,7 @@ class _Look:
 
 def _has_others(slices: Sequence[FileSlice], groups: Collection[FileGroupId]) -> bool:
     """Whether a place is in none of the slices, though its partition is."""
-    there = {piece.group for piece in slices}
+    there = {file_slice.group for file_slice in slices}
     partitions = {group.partition for group in there}
     return any(group.partition in partitions and group not in there for group in groups)
 

@@ -58,10 +58,12 @@ def partitions_ruled_out(
     `slices` are all that the scan has in them. Statistics that cannot be read rule out nothing.
     """
     by_partition: dict[str, list[FileSlice]] = {partition: [] for partition in wanted}
-    for piece in slices:
-        if piece.group.partition in by_partition:
-            by_partition[piece.group.partition].append(piece)
-    files = sum(len(piece.row_files) for found in by_partition.values() for piece in found)
+    for file_slice in slices:
+        if file_slice.group.partition in by_partition:
+            by_partition[file_slice.group.partition].append(file_slice)
+    files = sum(
+        len(file_slice.row_files) for found in by_partition.values() for file_slice in found
+    )
     is_kept = table.config.has_kept(PARTITION_STATS)
     if not is_kept or not columns or files < FILES_PER_PARTITION * len(by_partition):
         return frozenset()
@@ -108,7 +110,7 @@ class _Stored:
         """The columns whose rows are made of all files of these slices, and of no other."""
         row = self.row(FILES_COUNTED, partition)
         said = None if row is None else CountedFiles.parse(row)
-        files = hash_of_files(file.path for piece in slices for file in piece.row_files)
+        files = hash_of_files(file.path for file_slice in slices for file in file_slice.row_files)
         return said.columns if said is not None and said.files == files else frozenset()
 
     def rows_in(self, partition: str) -> Mapping[str, ColumnRow]:
@@ -131,7 +133,7 @@ class _Look:
         rows: Mapping[str, ColumnRow],
     ) -> bool:
         """Whether any of the slices may hold rows that the condition selects."""
-        has_logs = any(piece.log_files for piece in self.slices)
+        has_logs = any(file_slice.log_files for file_slice in self.slices)
         if has_logs and (self.context.merge_mode is None or self.context.partial is not None):
             return True
         known = [
@@ -148,6 +150,6 @@ class _Look:
         history = self.context.history
         if history is None:
             return True
-        instants = {file.instant for piece in self.slices for file in piece.row_files}
+        instants = {file.instant for file_slice in self.slices for file in file_slice.row_files}
         names = [history.names_at(time) for time in instants]
         return all(those is None or those.of(column).name == column for those in names)

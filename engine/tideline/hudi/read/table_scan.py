@@ -102,7 +102,7 @@ class TableScan:
 
         Raises UnsupportedTableError where the rows cannot be merged here.
         """
-        merges = any(piece.log_files for piece in self.slices)
+        merges = any(file_slice.log_files for file_slice in self.slices)
         if merges:
             require_by_properties(table, Permission.MERGE_LOGS)
         schema = self.schema if newest is None else scan_schema(table, newest)
@@ -126,10 +126,10 @@ def split_slices(
     These have logs to merge, or a base file in another format than Parquet or in two parts.
     """
     files, merged = [], []
-    for piece in slices:
-        base = piece.base_file
-        if piece.log_files or (base is not None and not base.is_plain):
-            merged.append(piece)
+    for file_slice in slices:
+        base = file_slice.base_file
+        if file_slice.log_files or (base is not None and not base.is_plain):
+            merged.append(file_slice)
         elif base is not None:
             files.append(base)
     return tuple(files), tuple(merged)
@@ -137,16 +137,16 @@ def split_slices(
 
 def check_scan(table: HoodieTable, scan: TableScan, layout: PartitionLayout | None) -> None:
     """Raise UnsupportedTableError for files that no reader makes the table's columns of."""
-    for piece in scan.slices:
-        if piece.base_file and not is_read(piece.base_file.extension):
+    for file_slice in scan.slices:
+        if file_slice.base_file and not is_read(file_slice.base_file.extension):
             raise UnsupportedTableError(
                 "base files of this format are not read",
                 table=table.uri,
-                path=piece.base_file.path,
+                path=file_slice.base_file.path,
             )
     if layout and layout.is_dropped:
         partitions = {file.partition for file in scan.files}
-        partitions |= {piece.group.partition for piece in scan.slices}
+        partitions |= {file_slice.group.partition for file_slice in scan.slices}
         _, uncertain = split_by_certainty(partitions, layout)
         if uncertain:
             raise UnsupportedTableError(

@@ -55,9 +55,9 @@ class TableThen:
     def slices(self) -> Iterable[FileSlice]:
         """The slices of all file groups there were."""
         return (
-            piece
+            file_slice
             for partition in self.view.partitions
-            for piece in self.view.latest_slices(partition, self.until)
+            for file_slice in self.view.latest_slices(partition, self.until)
         )
 
     def shown(self) -> ActiveTimeline:

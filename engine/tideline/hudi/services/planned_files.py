@@ -22,25 +22,31 @@ def with_sizes(
     because another process has done what was planned.
     """
     wanted = tuple(slices)
-    listing = table.files.listing({piece.group.partition for piece in wanted})
+    listing = table.files.listing({file_slice.group.partition for file_slice in wanted})
     sizes = {partition: dict(files) for partition, files in listing.items()}
-    return tuple(_sized(table, piece, sizes[piece.group.partition], instant) for piece in wanted)
+    return tuple(
+        _sized(table, file_slice, sizes[file_slice.group.partition], instant)
+        for file_slice in wanted
+    )
 
 
 def files_read(slices: Iterable[FileSlice], what: str = "read") -> tuple[FileDone, ...]:
     """The slices' files for an audit."""
     return tuple(
         FileDone(file.path, what, file.size_bytes)
-        for piece in slices
-        for file in (*((piece.base_file,) if piece.base_file else ()), *piece.log_files)
+        for file_slice in slices
+        for file in (
+            *((file_slice.base_file,) if file_slice.base_file else ()),
+            *file_slice.log_files,
+        )
     )
 
 
 def _sized(
-    table: HoodieTable, piece: FileSlice, sizes: Mapping[str, int], instant: InstantTime
+    table: HoodieTable, file_slice: FileSlice, sizes: Mapping[str, int], instant: InstantTime
 ) -> FileSlice:
-    base = piece.base_file
-    for file in (*((base,) if base else ()), *piece.log_files):
+    base = file_slice.base_file
+    for file in (*((base,) if base else ()), *file_slice.log_files):
         if file.name not in sizes:
             # Cleaning may take what a plan names as soon as its work is done.
             require_pending(table, table.timeline(), instant)
@@ -52,8 +58,8 @@ def _sized(
                 path=file.path,
             )
     return FileSlice(
-        piece.group,
-        piece.base_instant,
+        file_slice.group,
+        file_slice.base_instant,
         replace(base, size_bytes=sizes[base.name]) if base else None,
-        tuple(replace(log, size_bytes=sizes[log.name]) for log in piece.log_files),
+        tuple(replace(log, size_bytes=sizes[log.name]) for log in file_slice.log_files),
     )

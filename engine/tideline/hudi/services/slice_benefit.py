@@ -19,11 +19,11 @@ def benefit_of_rewrite(
 ) -> Benefit:
     """Slices that became base files alone, so many of so many bytes."""
     files = size_bytes = logs = log_bytes = 0
-    for piece in slices:
-        files += len(piece.log_files) + (piece.base_file is not None)
-        size_bytes += piece.size_bytes
-        logs += len(piece.log_files)
-        log_bytes += sum(log.size_bytes for log in piece.log_files)
+    for file_slice in slices:
+        files += len(file_slice.log_files) + (file_slice.base_file is not None)
+        size_bytes += file_slice.size_bytes
+        logs += len(file_slice.log_files)
+        log_bytes += sum(log.size_bytes for log in file_slice.log_files)
     return Benefit(
         files_opened=files - files_after,
         bytes_scanned=size_bytes - bytes_after,
@@ -45,7 +45,7 @@ def benefit_of_merged_logs(
 
     The old log files stay in their slices: a read opens them, and then merges the new ones alone.
     """
-    logs = [log for piece in slices for log in piece.log_files]
+    logs = [log for file_slice in slices for log in file_slice.log_files]
     return Benefit(
         files_opened=-files_after,
         delta_files=len(logs) - files_after,

@@ -24,12 +24,12 @@ def slice_metrics(slices: Iterable[FileSlice], file_size_bytes_max: int) -> Mapp
         (TOTAL_LOG_FILES, TOTAL_IO_MB, TOTAL_IO_READ_MB, TOTAL_LOG_FILES_SIZE, TOTAL_IO_WRITE_MB),
         0.0,
     )
-    for piece in slices:
-        log_bytes = sum(max(0, log.size_bytes) for log in piece.log_files)
-        base_bytes = piece.base_file.size_bytes if piece.base_file else 0
+    for file_slice in slices:
+        log_bytes = sum(max(0, log.size_bytes) for log in file_slice.log_files)
+        base_bytes = file_slice.base_file.size_bytes if file_slice.base_file else 0
         read_mb = (base_bytes + log_bytes) // _MB
-        write_mb = (base_bytes if piece.base_file else file_size_bytes_max) // _MB
-        totals[TOTAL_LOG_FILES] += len(piece.log_files)
+        write_mb = (base_bytes if file_slice.base_file else file_size_bytes_max) // _MB
+        totals[TOTAL_LOG_FILES] += len(file_slice.log_files)
         totals[TOTAL_LOG_FILES_SIZE] += log_bytes
         totals[TOTAL_IO_READ_MB] += read_mb
         totals[TOTAL_IO_WRITE_MB] += write_mb

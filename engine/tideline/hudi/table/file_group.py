@@ -191,7 +191,9 @@ class FileGroup:
     @property
     def base_files(self) -> tuple[BaseFile, ...]:
         """Newest first."""
-        return tuple(piece.base_file for piece in self.slices if piece.base_file is not None)
+        return tuple(
+            file_slice.base_file for file_slice in self.slices if file_slice.base_file is not None
+        )
 
 
 def join_path(partition: str, name: str) -> str:

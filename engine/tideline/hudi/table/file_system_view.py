@@ -189,9 +189,9 @@ def _as_of(group: FileGroup, as_of: InstantTime) -> FileGroup:
     Where logs are named after their own commits, one that was requested by then may be in a later
     slice, because it completed after that began; it goes on top of what there was.
     """
-    kept = [piece for piece in group.slices if piece.base_instant <= as_of]
+    kept = [file_slice for file_slice in group.slices if file_slice.base_instant <= as_of]
     later = group.slices[: len(group.slices) - len(kept)]
-    logs = [log for piece in later for log in piece.log_files if log.instant <= as_of]
+    logs = [log for file_slice in later for log in file_slice.log_files if log.instant <= as_of]
     if kept and logs:
         kept[0] = _with_logs(kept[0], logs)
     return FileGroup(group.id, tuple(kept))
@@ -204,5 +204,7 @@ def _merge_pending(group: FileGroup, compaction: InstantTime | None) -> FileSlic
     return _with_logs(group.slices[1], newest.log_files)
 
 
-def _with_logs(piece: FileSlice, logs: Iterable[LogFile]) -> FileSlice:
-    return replace(piece, log_files=tuple(sorted((*piece.log_files, *logs), key=log_order)))
+def _with_logs(file_slice: FileSlice, logs: Iterable[LogFile]) -> FileSlice:
+    return replace(
+        file_slice, log_files=tuple(sorted((*file_slice.log_files, *logs), key=log_order))
+    )

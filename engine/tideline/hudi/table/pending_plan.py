@@ -30,21 +30,21 @@ def planned_groups(body: bytes, action: Action, *, path: str) -> tuple[FileGroup
         return tuple(_group(operation) for operation in plan.get("operations") or ())
     clustering = plan.get("clusteringPlan") or {}
     return tuple(
-        _group(piece)
+        _group(item)
         for group in clustering.get("inputGroups") or ()
-        for piece in group.get("slices") or ()
+        for item in group.get("slices") or ()
     )
 
 
-def operation_record(piece: FileSlice, metrics: Mapping[str, float]) -> dict[str, Any]:
+def operation_record(file_slice: FileSlice, metrics: Mapping[str, float]) -> dict[str, Any]:
     """A slice as an operation of a HoodieCompactionPlan: bare file names."""
-    base = piece.base_file
+    base = file_slice.base_file
     return {
-        "baseInstantTime": str(piece.base_instant),
-        "deltaFilePaths": [log.name for log in piece.log_files],
+        "baseInstantTime": str(file_slice.base_instant),
+        "deltaFilePaths": [log.name for log in file_slice.log_files],
         "dataFilePath": base.name if base else None,
-        "fileId": piece.file_id,
-        "partitionPath": piece.partition,
+        "fileId": file_slice.file_id,
+        "partitionPath": file_slice.partition,
         "metrics": dict(metrics),
         "bootstrapFilePath": None,
     }
@@ -70,15 +70,15 @@ def planned_slices(
         return {_group(item): _instant(item.get("baseInstantTime")) for item in operations}
     clustering = plan.get("clusteringPlan") or {}
     return {
-        _group(piece): _base_instant(piece)
+        _group(item): _base_instant(item)
         for group in clustering.get("inputGroups") or ()
-        for piece in group.get("slices") or ()
+        for item in group.get("slices") or ()
     }
 
 
-def _base_instant(piece: Mapping[str, Any]) -> InstantTime | None:
+def _base_instant(item: Mapping[str, Any]) -> InstantTime | None:
     """The base instant that the names of a slice's files carry (timeline layout 1)."""
-    for uri in (piece.get("dataFilePath"), *(piece.get("deltaFilePaths") or ())):
+    for uri in (item.get("dataFilePath"), *(item.get("deltaFilePaths") or ())):
         name = (uri or "").rpartition("/")[2]
         file = LogFile.parse("", name) if name.startswith(".") else BaseFile.parse("", name)
         if file is not None:

@@ -191,14 +191,14 @@ def require_possible(table: HoodieTable, timeline: ActiveTimeline, plan: Version
     view = table.files.view_of(table.files.listing(), timeline)
     for time in saved:
         for partition in view.partitions:
-            for piece in view.latest_slices(partition, time):
-                if piece.log_files:
+            for file_slice in view.latest_slices(partition, time):
+                if file_slice.log_files:
                     raise ConflictError(
                         "a savepoint keeps logs, which the other version would not understand; "
                         "delete it first, or restore it",
                         table=table.uri,
                         instant=time,
-                        path=piece.log_files[0].path,
+                        path=file_slice.log_files[0].path,
                     )
 
 
@@ -209,10 +209,10 @@ def first_log(table: HoodieTable, timeline: ActiveTimeline, plan: VersionPlan) -
         whole = (
             file_slice for group in view.all_file_groups(partition) for file_slice in group.slices
         )
-        pieces = whole if plan.forgets else iter(view.latest_slices(partition))
-        for piece in pieces:
-            if piece.log_files:
-                return piece.log_files[0].path
+        slices = whole if plan.forgets else iter(view.latest_slices(partition))
+        for file_slice in slices:
+            if file_slice.log_files:
+                return file_slice.log_files[0].path
     return None
 
 

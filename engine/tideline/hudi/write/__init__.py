@@ -10,5 +10,5 @@
 - tokens of writes: `token`, `hudi.timeline.archived_tokens`
 - what both engines do with a batch: `batch_rules`, `hudi.file_group.stored_key_lookup`,
   `bucket_write`, `hudi.keys.row_keys`
-- pieces of a write, who does them: `pieces`, `spark.write.piece_tasks`
+- parts of a write, what does them: `work_parts`, `spark.write.part_tasks`
 """

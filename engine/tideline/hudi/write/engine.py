@@ -57,8 +57,8 @@ class WriteEngine(Protocol):
     ) -> WorkloadProfile:
         """Look every key up in the candidates and count rows per partition and file group.
 
-        A candidate has the keys of its piece, merged with the logs that this has, as `timeline`
-        shows it. One that later logs deleted counts as stored there if no other candidate has it.
+        A candidate has the keys of its file slice, merged with its logs, as `timeline` shows them.
+        One that later logs deleted counts as stored there if no other candidate has it.
         With no candidates every row is an insert.
         """
 

@@ -94,8 +94,8 @@ class _StoredTable:
         """Some keys of the first file group that has any."""
         committed = CommittedInstants.of(self.timeline)
         for partition in self.partitions[:_PARTITIONS_MAX]:
-            for piece in self._view.latest_slices(partition):
-                keys = keys_of_slice(self.table.store, piece, committed)
+            for file_slice in self._view.latest_slices(partition):
+                keys = keys_of_slice(self.table.store, file_slice, committed)
                 if keys:
                     return keys
         return ()
@@ -107,12 +107,14 @@ class _StoredTable:
         chosen = dict.fromkeys(
             (*partitions[:_SAMPLED_PARTITIONS], *partitions[-_SAMPLED_PARTITIONS:])
         )
-        slices = (piece for name in chosen for piece in self._view.latest_slices(name))
+        slices = (file_slice for name in chosen for file_slice in self._view.latest_slices(name))
         read = [RECORD_KEY, PARTITION_PATH, *columns]
-        for piece in islice(_spread(slices), _SAMPLED_SLICES):
-            if piece.base_file is None and context.merge_mode is None:
+        for file_slice in islice(_spread(slices), _SAMPLED_SLICES):
+            if file_slice.base_file is None and context.merge_mode is None:
                 continue
-            whole = piece if piece.base_file is None else replace(piece, log_files=())
+            whole = (
+                file_slice if file_slice.base_file is None else replace(file_slice, log_files=())
+            )
             rows = read_file_slice(self.table.store, whole, context, read)
             batch = next((batch for batch in rows if batch.num_rows), None)
             if batch is not None:
@@ -121,10 +123,10 @@ class _StoredTable:
 
 def _spread(slices: Iterable[FileSlice]) -> list[FileSlice]:
     """The oldest and the newest first: a spelling changes with time."""
-    ordered = sorted(slices, key=lambda piece: piece.base_instant)
+    ordered = sorted(slices, key=lambda file_slice: file_slice.base_instant)
     half = (len(ordered) + 1) // 2
     pairs = zip(ordered[:half], reversed(ordered), strict=False)
-    return list({piece.group: piece for pair in pairs for piece in pair}.values())
+    return list({file_slice.group: file_slice for pair in pairs for file_slice in pair}.values())
 
 
 def _named_or_bare(stored: _StoredTable, keys: KeyGenerator) -> KeyGenerator:

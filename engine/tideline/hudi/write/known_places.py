@@ -113,9 +113,9 @@ class _Look:
         stored = metadata.stored(RECORD_INDEX_PARTITION, metadata.timeline())
         newest = (slices[0] for slices in stored.groups)
         kept = (
-            piece
-            for piece in newest
-            if shards is None or shard_of(RECORD_INDEX_PARTITION, piece.group) in shards
+            file_slice
+            for file_slice in newest
+            if shards is None or shard_of(RECORD_INDEX_PARTITION, file_slice.group) in shards
         )
         pending = frozenset(instant.time for instant in timeline.pending())
         return cls(metadata, stored, tuple(kept), shards is not None, pending)

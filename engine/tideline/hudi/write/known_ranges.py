@@ -28,9 +28,9 @@ def with_key_ranges(
 ) -> tuple[LookupCandidate, ...]:
     """The candidates, with the bounds of their keys where statistics have them."""
     paths = {
-        number: candidate.piece.base_file.path
+        number: candidate.file_slice.base_file.path
         for number, candidate in enumerate(candidates)
-        if candidate.piece.base_file is not None and not candidate.piece.log_files
+        if candidate.file_slice.base_file is not None and not candidate.file_slice.log_files
     }
     is_kept = table.config.has_kept(COLUMN_STATS) and table.config.populate_meta_fields
     if not is_kept or len(paths) < FILES_MIN:

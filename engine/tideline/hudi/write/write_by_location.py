@@ -118,7 +118,7 @@ def _looked_into(
         else:
             view = table.files.view(timeline, {*engine.partitions, *(p.partition for p in places)})
             candidates = _candidates(transaction, view)
-        found = {candidate.piece.group for candidate in candidates}
+        found = {candidate.file_slice.group for candidate in candidates}
         is_known = places <= found
         if indexed is not None:
             count_lookup(is_answered=is_known)
@@ -131,7 +131,7 @@ def _looked_into(
 def _in_groups(
     candidates: Sequence[LookupCandidate], groups: frozenset[FileGroupId]
 ) -> tuple[LookupCandidate, ...]:
-    return tuple(candidate for candidate in candidates if candidate.piece.group in groups)
+    return tuple(candidate for candidate in candidates if candidate.file_slice.group in groups)
 
 
 def _candidates(transaction: WriteTransaction, view: FileSystemView) -> tuple[LookupCandidate, ...]:

@@ -76,8 +76,8 @@ def read_file_slices(
     are uncertain are always read. `choice` leaves out those without rows of a query.
     """
     by_partition: dict[str, list[FileSlice]] = {}
-    for piece in slices:
-        by_partition.setdefault(piece.group.partition, []).append(piece)
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.group.partition, []).append(file_slice)
     certain, uncertain = split_by_certainty(by_partition, layout)
     values: dict[str, Sequence[str | None]] = dict(certain)
     frames = []
@@ -110,12 +110,12 @@ def _frame(
     bytes_total = 0
     for partition, texts in values.items():
         names = []
-        for piece in slices[partition]:
+        for file_slice in slices[partition]:
             name = f"slice-{len(descriptors)}"
-            groups[name] = piece.group
-            descriptors[name] = pickle.dumps(SliceTask.of(piece, layout))
+            groups[name] = file_slice.group
+            descriptors[name] = pickle.dumps(SliceTask.of(file_slice, layout))
             names.append((name, 1))
-            bytes_total += piece.size_bytes
+            bytes_total += file_slice.size_bytes
         directories.append(
             {"path": location.spark_uri(partition), "values": list(texts), "files": names}
         )

@@ -85,7 +85,9 @@ class SliceChoice:
             self.table, slices, condition, self._context, self.layout, self.scan.newest
         )
         _log.debug("%d of %d file slices are read", len(left), len(slices))
-        return None if len(left) == len(slices) else frozenset(piece.group for piece in left)
+        return (
+            None if len(left) == len(slices) else frozenset(file_slice.group for file_slice in left)
+        )
 
 
 class Chooser:

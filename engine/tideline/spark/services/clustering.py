@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tideline.hudi.file_group.cluster_work import PART_BYTES_MAX, SplitGroup, WholePiece, cut_groups
+from tideline.hudi.file_group.cluster_work import PART_BYTES_MAX, SplitGroup, TaskSlices, cut_groups
 from tideline.hudi.file_group.row_order import RowOrder
 from tideline.hudi.file_group.slice_rewrite import (
     RewriteContext,
@@ -76,7 +76,7 @@ def cluster_groups(
         instant=work.instant,
         part_bytes_max=part_bytes_max,
     )
-    whole = [(piece, order) for piece in cut.whole]
+    whole = [(task_slices, order) for task_slices in cut.whole]
     stats = run_rewrites(spark, table, work, context, whole, _cluster)
     if cut.split and order is not None:
         with time_limit(spark, work), raised_errors():
@@ -85,10 +85,12 @@ def cluster_groups(
 
 
 def _cluster(
-    context: RewriteContext, store: ObjectStore, item: tuple[WholePiece, RowOrder | None]
+    context: RewriteContext, store: ObjectStore, item: tuple[TaskSlices, RowOrder | None]
 ) -> Iterable[WriteStat]:
-    piece, order = item
-    return cluster_slices(context, store, piece.slices, piece.file_id_prefix, order=order)
+    task_slices, order = item
+    return cluster_slices(
+        context, store, task_slices.slices, task_slices.file_id_prefix, order=order
+    )
 
 
 def _cluster_by_shuffle(
@@ -98,7 +100,9 @@ def _cluster_by_shuffle(
     groups: Sequence[SplitGroup],
     order: RowOrder,
 ) -> tuple[WriteStat, ...]:
-    slices = [(number, piece) for number, group in enumerate(groups) for piece in group.slices]
+    slices = [
+        (number, file_slice) for number, group in enumerate(groups) for file_slice in group.slices
+    ]
     sample = SampleSlices(location, context, slices, order.columns, groups)
     samples: dict[int, list[pa.Table]] = {}
     for row in numbered(spark, len(slices)).mapInArrow(sample, _BLOCK_SCHEMA).collect():
@@ -128,9 +132,9 @@ class SampleSlices:
         with carried_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    group, piece = self.slices[number]
+                    group, file_slice = self.slices[number]
                     rows = sample_slice(
-                        self.context, store, piece, self.groups[group], self.columns
+                        self.context, store, file_slice, self.groups[group], self.columns
                     )
                     yield _block(group, 0, rows)
 
@@ -149,8 +153,8 @@ class RouteSlices:
         with carried_errors():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    group, piece = self.slices[number]
-                    for rows in read_slices(self.context, store, (piece,)):
+                    group, file_slice = self.slices[number]
+                    for rows in read_slices(self.context, store, (file_slice,)):
                         for file, part, routed in routed_rows(rows, self.routes[group]):
                             yield _block(file, part, routed)
 

@@ -54,15 +54,17 @@ def run_rewrites(
     return tuple(WriteStat.from_report(json.loads(row[0])) for row in answers)
 
 
-def _compact(context: RewriteContext, store: ObjectStore, piece: FileSlice) -> Iterable[WriteStat]:
-    return (compact_slice(context, store, piece),)
+def _compact(
+    context: RewriteContext, store: ObjectStore, file_slice: FileSlice
+) -> Iterable[WriteStat]:
+    return (compact_slice(context, store, file_slice),)
 
 
 def _compact_log(
-    context: RewriteContext, store: ObjectStore, piece: FileSlice
+    context: RewriteContext, store: ObjectStore, file_slice: FileSlice
 ) -> Iterable[WriteStat]:
-    return compact_log(context, store, piece)
+    return compact_log(context, store, file_slice)
 
 
-def _size_bytes(piece: FileSlice) -> int:
-    return piece.size_bytes
+def _size_bytes(file_slice: FileSlice) -> int:
+    return file_slice.size_bytes

@@ -18,13 +18,13 @@ from tideline.errors import TidelineError
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.batch_rules import is_ignored
-from tideline.hudi.write.pieces import PieceRunner, ThreadRunner
+from tideline.hudi.write.work_parts import PartRunner, ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
 from tideline.spark.session.spark_session import is_local
 from tideline.spark.task_errors import raised_errors
 from tideline.spark.write.batch import arrow_schema, nullable_voids
-from tideline.spark.write.piece_tasks import SparkPieceRunner
+from tideline.spark.write.part_tasks import SparkPartRunner
 
 CLUSTER_BYTES_MAX = 128 * 1024 * 1024
 """In Arrow, in a driver that has executors."""
@@ -33,10 +33,10 @@ _GROWTH = 4
 _TOO_LARGE = "spark.driver.maxResultSize"
 
 
-def piece_runner(spark: SparkSession, table: HoodieTable) -> PieceRunner:
+def part_runner(spark: SparkSession, table: HoodieTable) -> PartRunner:
     """Who writes held rows: threads here where Spark has this machine alone, else its tasks."""
     here = ThreadRunner.of(table.store)
-    return here if runs_here(spark) else SparkPieceRunner(spark, table.location, here)
+    return here if runs_here(spark) else SparkPartRunner(spark, table.location, here)
 
 
 def runs_here(spark: SparkSession) -> bool:

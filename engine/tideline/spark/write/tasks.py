@@ -93,12 +93,12 @@ def split_runs(
 
     As with itertools.groupby, the batches of a value are gone once the next value is asked for.
     """
-    pieces = chain.from_iterable(_pieces(batch, column) for batch in batches if batch.num_rows)
-    for value, run in groupby(pieces, key=itemgetter(0)):
-        yield value, map(itemgetter(1), run)
+    runs = chain.from_iterable(_runs(batch, column) for batch in batches if batch.num_rows)
+    for value, found in groupby(runs, key=itemgetter(0)):
+        yield value, map(itemgetter(1), found)
 
 
-def _pieces(batch: pa.RecordBatch, column: str) -> Iterator[tuple[Any, pa.RecordBatch]]:
+def _runs(batch: pa.RecordBatch, column: str) -> Iterator[tuple[Any, pa.RecordBatch]]:
     """Slices of one batch in which `column` is constant."""
     values = batch.column(column)
     if values[0] == values[-1]:

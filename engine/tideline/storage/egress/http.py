@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 HEAD_BYTES_MAX = 64 * 1024
-PIECE_BYTES = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 _OF_A_CONNECTION = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization",
      b"proxy-authenticate", b"te", b"upgrade")
@@ -94,7 +94,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Bytes on their way from one stream to another; `on_bytes` is called with each piece."""
+    """Bytes on their way from one stream to another; `on_bytes` is called with each block."""
 
     source: asyncio.StreamReader
     target: asyncio.StreamWriter
@@ -113,16 +113,16 @@ class Copy:
 
     async def rest(self) -> None:
         """Everything to the end of the stream."""
-        while piece := await self.source.read(PIECE_BYTES):
-            await self._pass(piece)
+        while block := await self.source.read(BLOCK_BYTES):
+            await self._pass(block)
 
     async def _exactly(self, length: int) -> None:
         while length > 0:
-            piece = await self.source.read(min(PIECE_BYTES, length))
-            if not piece:
+            block = await self.source.read(min(BLOCK_BYTES, length))
+            if not block:
                 raise MessageError("the body is not complete")
-            length -= len(piece)
-            await self._pass(piece)
+            length -= len(block)
+            await self._pass(block)
 
     async def _chunks(self) -> None:
         while True:
@@ -151,9 +151,9 @@ class Copy:
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise MessageError("the body is not complete") from error
 
-    async def _pass(self, piece: bytes) -> None:
+    async def _pass(self, block: bytes) -> None:
         self.on_bytes()
-        self.target.write(piece)
+        self.target.write(block)
         await self.target.drain()
 
 

@@ -34,7 +34,7 @@ OPENING: Final = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _DESCRIPTORS: Final = "/proc/self/fd"
 _HOLDING: Final = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
-_PIECE_BYTES: Final = 4096
+_CHUNK_BYTES: Final = 4096
 _KINDS: Final = (
     (stat.S_ISFIFO, "a fifo"),
     (stat.S_ISSOCK, "a socket"),
@@ -74,12 +74,12 @@ def read_whole(descriptor: int, *, path: object) -> bytes:
     parts: list[bytes] = []
     total = 0
     while total <= limit_bytes:
-        wanted = max(size_bytes + 1 - total, total, _PIECE_BYTES)
-        piece = os.read(descriptor, min(wanted, limit_bytes + 1 - total))
-        if not piece:
+        wanted = max(size_bytes + 1 - total, total, _CHUNK_BYTES)
+        chunk = os.read(descriptor, min(wanted, limit_bytes + 1 - total))
+        if not chunk:
             break
-        parts.append(piece)
-        total += len(piece)
+        parts.append(chunk)
+        total += len(chunk)
     if total > size_bytes:
         admit(total, path=path)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -93,11 +93,11 @@ def read_range(descriptor: int, *, offset: int, length: int) -> bytes:
     end = min(offset + length, os.fstat(descriptor).st_size)
     parts: list[bytes] = []
     while offset < end:
-        piece = os.pread(descriptor, end - offset, offset)
-        if not piece:
+        chunk = os.pread(descriptor, end - offset, offset)
+        if not chunk:
             break
-        parts.append(piece)
-        offset += len(piece)
+        parts.append(chunk)
+        offset += len(chunk)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

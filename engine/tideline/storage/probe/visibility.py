@@ -25,8 +25,8 @@ _NAMES = (
     "dot./part",
 )
 """Two are spelled in two ways. A store may refuse some; it may not change any."""
-_UPLOAD_PIECES = 10
-_PIECE_BYTES = 1024 * 1024
+_UPLOAD_CHUNKS = 10
+_CHUNK_BYTES = 1024 * 1024
 
 
 def reads_what_was_written(arena: Arena) -> str | None:
@@ -122,11 +122,11 @@ def keeps_names(arena: Arena) -> str | None:
 
 def uploads_in_parts(arena: Arena) -> str | None:
     path = arena.path("parts")
-    pieces = [bytes([number]) * _PIECE_BYTES for number in range(_UPLOAD_PIECES)]
+    chunks = [bytes([number]) * _CHUNK_BYTES for number in range(_UPLOAD_CHUNKS)]
     with arena.store.open_writer(path) as stream:
-        for piece in pieces:
-            stream.write(piece)
-    expected = hashlib.sha256(b"".join(pieces)).digest()
+        for chunk in chunks:
+            stream.write(chunk)
+    expected = hashlib.sha256(b"".join(chunks)).digest()
     if any(hashlib.sha256(store.get(path)).digest() != expected for store in arena.stores):
         return "does not put the parts of an upload together again"
     return None

@@ -21,7 +21,7 @@ from tideline.storage.egress.route import EgressRoute
 
 _SCHEMES = ("http://", "https://")
 """Python opens files and other servers as well, past any proxy."""
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _ANSWER_TIMEOUTS = 3
 
 
@@ -87,14 +87,14 @@ def _problem(route: EgressRoute | None) -> str | None:
 
 
 def _read(answer: IO[bytes], bytes_max: int, until_s: float) -> bytes:
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     left = bytes_max
-    while left > 0 and (piece := answer.read1(min(left, _PIECE_BYTES))):  # type: ignore[attr-defined]
-        pieces.append(piece)
-        left -= len(piece)
+    while left > 0 and (chunk := answer.read1(min(left, _CHUNK_BYTES))):  # type: ignore[attr-defined]
+        chunks.append(chunk)
+        left -= len(chunk)
         if time.monotonic() > until_s:
             raise TimeoutError("the answer takes too long")
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

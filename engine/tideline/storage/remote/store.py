@@ -323,8 +323,8 @@ class RemoteStore(ABC):
         ends_s = time.monotonic() + within_s
         parts: list[bytes] = []
         left = at_most
-        for piece in result.stream(min_chunk_size=1):
-            parts.append(bytes(piece)[:left])
+        for chunk in result.stream(min_chunk_size=1):
+            parts.append(bytes(chunk)[:left])
             left -= len(parts[-1])
             if left <= 0:
                 break

@@ -53,9 +53,9 @@ class RangeReader(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        piece = self._read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
+        chunk = self._read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def readall(self) -> bytes:
         return self._read(self._size_bytes)
@@ -65,13 +65,13 @@ class RangeReader(io.RawIOBase):
         if length <= 0:
             return b""
         client = self._store._client(data=True)
-        piece = self._store._range(client, self._path, self._position, length)
-        if len(piece) < length:
+        chunk = self._store._range(client, self._path, self._position, length)
+        if len(chunk) < length:
             raise StorageUnavailableError(
                 "object became shorter while it was read", path=self._path
             )
         self._position += length
-        return piece
+        return chunk
 
 
 class Upload(io.RawIOBase):

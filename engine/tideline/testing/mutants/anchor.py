@@ -1,7 +1,7 @@
-"""Finding a piece of code by its tokens: blanks, line breaks, comments and commas before a closing
-bracket do not count, so a formatter that wraps it in another way leaves it where it was.
+"""Finding a snippet of code by its tokens: blanks, line breaks, comments and commas before a
+closing bracket do not count, so a formatter that wraps it in another way leaves it where it was.
 
-A piece that is a part of one token, such as words of a text, is found by its letters.
+A snippet that is a part of one token, such as words of a text, is found by its letters.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _BLANK = {
     *(tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.COMMENT, tokenize.ENDMARKER, tokenize.ENCODING),
 }
-# Within brackets the tokenizer takes any indentation; a piece may close more than it opens.
+# Within brackets the tokenizer takes any indentation; a snippet may close more than it opens.
 _OPEN = "(" * 16
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a piece begins and ends in a text, and how far its first line is indented."""
+    """Where a snippet begins and ends in a text, and how far its first line is indented."""
 
     start: int
     end: int
     indent: int
 
 
-def spans(text: str, piece: str) -> list[Span]:
-    """Where `piece` stands in the Python source `text`."""
-    wanted = [token.string for token in _tokens(_OPEN + piece)[len(_OPEN) :]]
+def spans(text: str, snippet: str) -> list[Span]:
+    """Where `snippet` stands in the Python source `text`."""
+    wanted = [token.string for token in _tokens(_OPEN + snippet)[len(_OPEN) :]]
     ends_with_comma = wanted[-1:] == [","]
     if ends_with_comma:
         wanted.pop()
@@ -47,7 +47,7 @@ def spans(text: str, piece: str) -> list[Span]:
             start = starts[first.start[0] - 1] + first.start[1]
             indent = len(first.line) - len(first.line.lstrip())
             result.append(Span(start, end, indent))
-    return result or _by_letters(text, piece)
+    return result or _by_letters(text, snippet)
 
 
 def replaced(text: str, span: Span, old: str, new: str) -> str:
@@ -78,8 +78,8 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
     return found
 
 
-def _by_letters(text: str, piece: str) -> list[Span]:
-    return [Span(at.start(), at.end(), 0) for at in re.finditer(re.escape(piece), text)]
+def _by_letters(text: str, snippet: str) -> list[Span]:
+    return [Span(at.start(), at.end(), 0) for at in re.finditer(re.escape(snippet), text)]
 
 
 def _line_starts(text: str) -> list[int]:

@@ -40,16 +40,16 @@ PUBLICATION_FAULTS = (
         "a row that a log deletes stays published",
         f"{_PUBLICATION}/merged_slices.py",
         "        if not len(positions):\n            return None\n",
-        "        if not len(positions) or merged.piece.size_bytes:\n            return None\n",
+        "        if not len(positions) or merged.file_slice.size_bytes:\n            return None\n",
         (f"{_TESTS}/test_publish_merged.py",),
     ),
     Fault(
         "logs of a slice that commits wrote to again are not read again",
         f"{_PUBLICATION}/merged_slices.py",
-        '                parts = [f"{file.path} {file.size_bytes}" for file in piece.files]\n'
+        '                parts = [f"{file.path} {file.size_bytes}" for file in file_slice.files]\n'
         "                parts += sorted("
         "{str(instant) for instant in blocks.select_blocks().instants})\n",
-        "                parts = [str(piece.base_file), str(bool(blocks))]\n",
+        "                parts = [str(file_slice.base_file), str(bool(blocks))]\n",
         (f"{_TESTS}/test_publish_merged.py",),
     ),
     Fault(

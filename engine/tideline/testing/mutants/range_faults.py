@@ -28,8 +28,8 @@ RANGE_FAULTS = (
     Fault(
         "a slice is left out by its log alone",
         _PRUNING,
-        "return any(self._file_may_hold(file, columns) for file in piece.row_files)\n",
-        "return any(self._file_may_hold(file, columns) for file in piece.log_files)\n",
+        "return any(self._file_may_hold(file, columns) for file in file_slice.row_files)\n",
+        "return any(self._file_may_hold(file, columns) for file in file_slice.log_files)\n",
         _PRUNING_TESTS,
     ),
     Fault(

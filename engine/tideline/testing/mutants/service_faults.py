@@ -106,8 +106,8 @@ SERVICE_FAULTS = (
     Fault(
         "cleaning deletes the version that the earliest commit saw",
         f"{_CLEANING}/plan.py",
-        "for piece in below[1:] if not",
-        "for piece in below if not",
+        "for file_slice in below[1:] if not",
+        "for file_slice in below if not",
         _CLEANING_TESTS,
     ),
     Fault(
@@ -121,7 +121,7 @@ SERVICE_FAULTS = (
     Fault(
         "cleaning deletes what a pending plan reads",
         f"{_CLEANING}/plan.py",
-        "    return since is None or piece.base_instant >= since\n",
+        "    return since is None or file_slice.base_instant >= since\n",
         "    return False\n",
         _CLEANING_TESTS,
     ),
@@ -268,8 +268,8 @@ SERVICE_FAULTS = (
     Fault(
         "a plan counts as small by its largest file group",
         f"{_HERE}/service_size.py",
-        "sum(piece.size_bytes for piece in slices)\n    if",
-        "max((piece.size_bytes for piece in slices), default=0)\n    if",
+        "sum(file_slice.size_bytes for file_slice in slices)\n    if",
+        "max((file_slice.size_bytes for file_slice in slices), default=0)\n    if",
         (f"{_HERE_TESTS}/test_service_size.py",),
     ),
     Fault(

@@ -44,15 +44,15 @@ UPGRADE_FAULTS = (
     Fault(
         "logs of another writer are left for the other version",
         _EXECUTE,
-        "            if piece.log_files:\n                return piece",
-        "            if False:\n                return piece",
+        "            if file_slice.log_files:\n                return file_slice",
+        "            if False:\n                return file_slice",
         _CHANGE,
     ),
     Fault(
         "logs of older slices are left for the other version",
         _EXECUTE,
-        "        pieces = whole if plan.forgets else iter(view.latest_slices(partition))\n",
-        "        pieces = iter(view.latest_slices(partition))\n",
+        "        slices = whole if plan.forgets else iter(view.latest_slices(partition))\n",
+        "        slices = iter(view.latest_slices(partition))\n",
         _OLDER_LOGS,
     ),
     Fault(
@@ -86,7 +86,7 @@ UPGRADE_FAULTS = (
     Fault(
         "a savepoint's logs are taken along",
         _EXECUTE,
-        "                if piece.log_files:\n                    raise",
+        "                if file_slice.log_files:\n                    raise",
         "                if False:\n                    raise",
         _CHANGE,
     ),

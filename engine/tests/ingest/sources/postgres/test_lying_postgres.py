@@ -44,8 +44,8 @@ class Server:
             try:
                 self._answer(made)
                 made.settimeout(0.2)
-                while piece := made.recv(4096):
-                    self.sent += piece
+                while chunk := made.recv(4096):
+                    self.sent += chunk
             except OSError:
                 return
 
@@ -92,8 +92,8 @@ READY = message(b"Z", b"I")
 SIGNED_IN = asks(0) + READY
 
 
-def sends(*pieces: bytes) -> Callable[[socket.socket], None]:
-    return lambda made: made.sendall(b"".join(pieces))
+def sends(*chunks: bytes) -> Callable[[socket.socket], None]:
+    return lambda made: made.sendall(b"".join(chunks))
 
 
 def drip(made: socket.socket) -> None:

@@ -40,12 +40,12 @@ class DeletionGuard:
         view = self.facts.view({partition: listing})
         newest: dict[str, FileGroupId] = {}
         read: set[str] = set()
-        for piece in view.latest_slices(partition):
-            newest |= dict.fromkeys((file.name for file in piece.files), piece.group)
+        for file_slice in view.latest_slices(partition):
+            newest |= dict.fromkeys((file.name for file in file_slice.files), file_slice.group)
         for group in view.all_file_groups(partition):
-            for piece in group.slices:
-                if is_needed(piece, self.facts.needed):
-                    read.update(file.name for file in piece.files)
+            for file_slice in group.slices:
+                if is_needed(file_slice, self.facts.needed):
+                    read.update(file.name for file in file_slice.files)
         found: dict[str, str] = {}
         for path in paths:
             name = split_path(path)[1]

@@ -189,8 +189,8 @@ def plan_cleaning(
         alone = _doomed_changes(view, partition, listing, slices, facts, retention, config)
         doomed = tuple(
             ObsoleteFile(file.path, file.size_bytes)
-            for piece in (*slices, *alone)
-            for file in piece.files
+            for file_slice in (*slices, *alone)
+            for file in file_slice.files
         )
         if doomed:
             files[partition] = doomed
@@ -217,13 +217,13 @@ def _doomed_slices(
 ) -> Iterator[FileSlice]:
     protected = set(facts.savepointed.get(partition, ()))
     for time in (*retention.pinned, *facts.timeline.savepointed_times()):
-        for piece in view.latest_slices(partition, as_of=time):
-            protected.update(file.name for file in piece.files)
+        for file_slice in view.latest_slices(partition, as_of=time):
+            protected.update(file.name for file in file_slice.files)
     for group in view.all_file_groups(partition):
         replaced_at = view.replaced.get(group.id)
-        for piece in _outdated(group, replaced_at, facts, retention, config):
-            if protected.isdisjoint(file.name for file in piece.files):
-                yield piece
+        for file_slice in _outdated(group, replaced_at, facts, retention, config):
+            if protected.isdisjoint(file.name for file in file_slice.files):
+                yield file_slice
 
 
 def _doomed_changes(
@@ -243,8 +243,8 @@ def _doomed_changes(
     oldest: dict[FileGroupId, InstantTime] = {}
     whole: set[str] = set()
     for group in view.all_file_groups(partition):
-        whole.update(file.name for piece in group.slices for file in piece.files)
-        kept = [piece.base_instant for piece in group.slices if piece not in going]
+        whole.update(file.name for file_slice in group.slices for file in file_slice.files)
+        kept = [file_slice.base_instant for file_slice in group.slices if file_slice not in going]
         if kept:
             oldest[group.id] = min(kept)
     by_versions = config.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
@@ -275,7 +275,7 @@ def _outdated(
     config: CleaningConfig,
 ) -> Iterator[FileSlice]:
     """The slices of a group that the policy and pending plans do not need."""
-    free = [piece for piece in group.slices if not is_needed(piece, facts.needed)]
+    free = [file_slice for file_slice in group.slices if not is_needed(file_slice, facts.needed)]
     if config.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         if replaced_at is None:
             kept = config.file_versions_retained - (group.id in facts.compacting)
@@ -288,8 +288,8 @@ def _outdated(
     if replaced_at is not None:
         yield from free if replaced_at < earliest.time else ()
         return
-    below = [piece for piece in group.slices if piece.base_instant < earliest.time]
-    yield from (piece for piece in below[1:] if not is_needed(piece, facts.needed))
+    below = [file_slice for file_slice in group.slices if file_slice.base_instant < earliest.time]
+    yield from (file_slice for file_slice in below[1:] if not is_needed(file_slice, facts.needed))
 
 
 def _has_enough(retention: Retention, config: CleaningConfig) -> bool:
@@ -297,12 +297,12 @@ def _has_enough(retention: Retention, config: CleaningConfig) -> bool:
     return retention.completed > (0 if by_hours else config.commits_retained)
 
 
-def is_needed(piece: FileSlice, needed: Mapping[FileGroupId, InstantTime | None]) -> bool:
+def is_needed(file_slice: FileSlice, needed: Mapping[FileGroupId, InstantTime | None]) -> bool:
     """Whether a pending plan reads the slice; `needed` as in TableFacts."""
-    if piece.group not in needed:
+    if file_slice.group not in needed:
         return False
-    since = needed[piece.group]
-    return since is None or piece.base_instant >= since
+    since = needed[file_slice.group]
+    return since is None or file_slice.base_instant >= since
 
 
 def _is_emptied(

@@ -27,7 +27,7 @@ def find_update(
     `planned_at` is the clustering's instant: where writes say when they completed, one that did so
     later is news.
     """
-    planned = {piece.group: piece for piece in slices}
+    planned = {file_slice.group: file_slice for file_slice in slices}
     for instant, metadata in writes:
         for group in _changed(planned, instant, metadata, planned_at):
             return instant, group
@@ -56,9 +56,9 @@ def _changed(
             yield file.group
 
 
-def _is_news(piece: FileSlice, file: BaseFile | LogFile) -> bool:
+def _is_news(file_slice: FileSlice, file: BaseFile | LogFile) -> bool:
     if isinstance(file, BaseFile):
-        return file.instant > piece.base_instant
-    names = {log.name for log in piece.log_files}
-    oldest = min((log.instant for log in piece.log_files), default=piece.base_instant)
-    return file.instant >= min(oldest, piece.base_instant) and file.name not in names
+        return file.instant > file_slice.base_instant
+    names = {log.name for log in file_slice.log_files}
+    oldest = min((log.instant for log in file_slice.log_files), default=file_slice.base_instant)
+    return file.instant >= min(oldest, file_slice.base_instant) and file.name not in names

@@ -126,14 +126,14 @@ def execute_clustering(
     if write_config.index.type.places_by_hash:
         raise UnsupportedTableError(HAS_BUCKETS, table=table.location.uri, instant=instant)
     plan = stored_plan(table, instant, ClusteringPlan)
-    if any(piece.log_files for piece in plan.slices):
+    if any(file_slice.log_files for file_slice in plan.slices):
         require_by_properties(table, Permission.MERGE_LOGS)
 
     def move(work: ServiceWork) -> MovedRows:
         sized = _with_sizes(table, plan, instant.time)
         stats = tuple(engine.cluster(work, sized))
         used = files_read(sized.slices, "replaced")
-        bytes_read = sum(piece.size_bytes for piece in sized.slices)
+        bytes_read = sum(file_slice.size_bytes for file_slice in sized.slices)
         saving = saved_by_rewrite(sized.slices, stats)
         return MovedRows(stats, used, bytes_read, saving, sized.replaced())
 
@@ -185,9 +185,9 @@ def _completed_since(
 
 
 def _with_sizes(table: HoodieTable, plan: ClusteringPlan, instant: InstantTime) -> ClusteringPlan:
-    sized = {piece.group: piece for piece in with_sizes(table, plan.slices, instant)}
+    sized = {file_slice.group: file_slice for file_slice in with_sizes(table, plan.slices, instant)}
     groups = (
-        replace(group, slices=tuple(sized[piece.group] for piece in group.slices))
+        replace(group, slices=tuple(sized[file_slice.group] for file_slice in group.slices))
         for group in plan.groups
     )
     return replace(plan, groups=tuple(groups))

@@ -67,7 +67,7 @@ class ClusteringGroup:
 
     @property
     def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.slices)
+        return sum(file_slice.size_bytes for file_slice in self.slices)
 
     @property
     def benefit_per_byte(self) -> float:
@@ -92,7 +92,7 @@ class ClusteringPlan:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        return tuple(piece for group in self.groups for piece in group.slices)
+        return tuple(file_slice for group in self.groups for file_slice in group.slices)
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -101,15 +101,15 @@ class ClusteringPlan:
     def replaced(self) -> Mapping[str, tuple[str, ...]]:
         """The file ids it replaces, by partition."""
         found: dict[str, tuple[str, ...]] = {}
-        for piece in self.slices:
-            known = found.get(piece.group.partition, ())
-            found[piece.group.partition] = (*known, piece.group.file_id)
+        for file_slice in self.slices:
+            known = found.get(file_slice.group.partition, ())
+            found[file_slice.group.partition] = (*known, file_slice.group.file_id)
         return found
 
     def explain(self) -> Explanation:
         """What it touches, saves and costs; rows are expected to keep their bytes."""
-        paths = [_paths(piece) for piece in self.slices]
-        size_bytes = sum(piece.size_bytes for piece in self.slices)
+        paths = [_paths(file_slice) for file_slice in self.slices]
+        size_bytes = sum(file_slice.size_bytes for file_slice in self.slices)
         files_after = sum(group.output_groups for group in self.groups)
         return Explanation(
             self.reason,
@@ -266,11 +266,13 @@ def plan_clustering(
     for partition in view.partitions:
         latest = view.latest_slices(partition)
         slices = [
-            piece
-            for piece in latest
-            if piece.group not in busy and (merges_logs or not piece.log_files)
+            file_slice
+            for file_slice in latest
+            if file_slice.group not in busy and (merges_logs or not file_slice.log_files)
         ]
-        small = [piece for piece in slices if _base_bytes(piece) < config.small_file_bytes]
+        small = [
+            file_slice for file_slice in slices if _base_bytes(file_slice) < config.small_file_bytes
+        ]
         if len(slices) < len(latest):
             missing.add(partition)
         groups += _groups_of(small, config)
@@ -307,12 +309,12 @@ def _within_limit(
 
 
 def _groups_of(slices: Iterable[FileSlice], config: ClusteringConfig) -> Iterator[ClusteringGroup]:
-    for pieces, total_bytes in _filled(slices, config):
+    for taken, total_bytes in _filled(slices, config):
         outputs = max(1, -(-total_bytes // config.target_file_bytes))
-        gains = len(pieces) > 1 or outputs > 1 or config.sort_columns or config.single_groups
+        gains = len(taken) > 1 or outputs > 1 or config.sort_columns or config.single_groups
         if gains:
             yield ClusteringGroup(
-                tuple(pieces), outputs, slice_metrics(pieces, config.base_file_bytes_max)
+                tuple(taken), outputs, slice_metrics(taken, config.base_file_bytes_max)
             )
 
 
@@ -323,39 +325,41 @@ def _filled(
     filled: list[tuple[list[FileSlice], int]] = []
     current: list[FileSlice] = []
     current_bytes = 0
-    for piece in sorted(slices, key=_base_bytes, reverse=True):
-        weight = _base_bytes(piece) if piece.base_file else config.base_file_bytes_max
+    for file_slice in sorted(slices, key=_base_bytes, reverse=True):
+        weight = _base_bytes(file_slice) if file_slice.base_file else config.base_file_bytes_max
         if current and current_bytes + weight > config.group_bytes_max:
             filled.append((current, current_bytes))
             current, current_bytes = [], 0
-        current.append(piece)
+        current.append(file_slice)
         current_bytes += weight
     if current:
         filled.append((current, current_bytes))
     return filled
 
 
-def _base_bytes(piece: FileSlice) -> int:
-    return piece.base_file.size_bytes if piece.base_file else 0
+def _base_bytes(file_slice: FileSlice) -> int:
+    return file_slice.base_file.size_bytes if file_slice.base_file else 0
 
 
-def _paths(piece: FileSlice) -> tuple[str, ...]:
-    base = (piece.base_file.path,) if piece.base_file else ()
-    return (*base, *(log.path for log in piece.log_files))
+def _paths(file_slice: FileSlice) -> tuple[str, ...]:
+    base = (file_slice.base_file.path,) if file_slice.base_file else ()
+    return (*base, *(log.path for log in file_slice.log_files))
 
 
 def _group_to_avro(group: ClusteringGroup, base_uri: str) -> dict[str, Any]:
     return {
         "slices": [
             {
-                "dataFilePath": f"{base_uri}/{piece.base_file.path}" if piece.base_file else "",
-                "deltaFilePaths": [f"{base_uri}/{log.path}" for log in piece.log_files],
-                "fileId": piece.group.file_id,
-                "partitionPath": piece.group.partition,
+                "dataFilePath": f"{base_uri}/{file_slice.base_file.path}"
+                if file_slice.base_file
+                else "",
+                "deltaFilePaths": [f"{base_uri}/{log.path}" for log in file_slice.log_files],
+                "fileId": file_slice.group.file_id,
+                "partitionPath": file_slice.group.partition,
                 "bootstrapFilePath": "",
                 "version": 1,
             }
-            for piece in group.slices
+            for file_slice in group.slices
         ],
         "metrics": dict(group.metrics),
         "numOutputFileGroups": group.output_groups,
@@ -366,7 +370,7 @@ def _group_to_avro(group: ClusteringGroup, base_uri: str) -> dict[str, Any]:
 
 def _group_from_avro(record: Mapping[str, Any], path: str) -> ClusteringGroup:
     return ClusteringGroup(
-        tuple(_slice_from_avro(piece, path) for piece in record.get("slices") or ()),
+        tuple(_slice_from_avro(item, path) for item in record.get("slices") or ()),
         record.get("numOutputFileGroups") or 1,
         dict(record.get("metrics") or {}),
     )

@@ -104,7 +104,7 @@ def execute_compaction(
     def move(work: ServiceWork) -> MovedRows:
         stats = tuple(engine.compact(work, slices))
         _check_complete(table, instant, slices, {stat.file_id for stat in stats})
-        bytes_read = sum(piece.size_bytes for piece in slices)
+        bytes_read = sum(file_slice.size_bytes for file_slice in slices)
         return MovedRows(stats, files_read(slices), bytes_read, saved_by_rewrite(slices, stats))
 
     run = PlannedRun(NAME, Permission.COMPACTION, OPERATION_TYPE, move, _describe)
@@ -135,13 +135,13 @@ def _check_complete(
     written: set[str | None],
 ) -> None:
     """A file group without its new base file would lose its rows once the commit is visible."""
-    for piece in slices:
-        if piece.group.file_id not in written:
+    for file_slice in slices:
+        if file_slice.group.file_id not in written:
             raise CorruptTableError(
                 "the compaction wrote no base file for a file group of its plan",
                 table=table.location.uri,
                 instant=instant,
-                value=piece.group,
+                value=file_slice.group,
             )
 
 

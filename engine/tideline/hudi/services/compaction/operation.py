@@ -24,9 +24,9 @@ class CompactionOperation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, piece: FileSlice, file_size_bytes_max: int) -> CompactionOperation:
+    def of(cls, file_slice: FileSlice, file_size_bytes_max: int) -> CompactionOperation:
         """The operation that merges a slice, with what that costs."""
-        return cls(piece, slice_metrics((piece,), file_size_bytes_max))
+        return cls(file_slice, slice_metrics((file_slice,), file_size_bytes_max))
 
     @property
     def group(self) -> FileGroupId:
@@ -73,8 +73,8 @@ class CompactionOperation:
         instant = record.get("baseInstantTime") or ""
         if not is_instant_time(instant):
             raise CorruptTableError("a compaction plan names no instant", path=path, value=instant)
-        piece = FileSlice(group, InstantTime(instant), base, logs)
-        return cls(piece, dict(record.get("metrics") or {}))
+        file_slice = FileSlice(group, InstantTime(instant), base, logs)
+        return cls(file_slice, dict(record.get("metrics") or {}))
 
 
 def _bare(name: str) -> str:

@@ -56,9 +56,9 @@ class CompactionPlan:
     def explain(self) -> Explanation:
         """What it touches, saves and costs; each base file is expected to keep its size."""
         slices = [item.slice for item in self.operations]
-        read_bytes = sum(piece.size_bytes for piece in slices)
+        read_bytes = sum(file_slice.size_bytes for file_slice in slices)
         written = sum(item.bytes_after for item in self.operations)
-        logs = sum(len(piece.log_files) for piece in slices)
+        logs = sum(len(file_slice.log_files) for file_slice in slices)
         return Explanation(
             self.reason,
             tuple(path for item in self.operations for path in item.paths),
@@ -199,13 +199,13 @@ def plan_compaction(
     busy |= dict(pending_log_compaction or {})
     candidates = []
     for partition in wanted:
-        for piece in view.latest_slices(partition):
-            if not piece.log_files:
+        for file_slice in view.latest_slices(partition):
+            if not file_slice.log_files:
                 continue
-            if piece.group in busy:
+            if file_slice.group in busy:
                 missing.add(partition)
                 continue
-            candidates.append(CompactionOperation.of(piece, config.file_size_bytes_max))
+            candidates.append(CompactionOperation.of(file_slice, config.file_size_bytes_max))
     operations = take_operations(candidates, config, now)
     taken = {item.group for item in operations}
     missing |= {item.group.partition for item in candidates if item.group not in taken}

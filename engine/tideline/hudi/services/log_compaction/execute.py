@@ -89,7 +89,7 @@ def execute_log_compaction(
     def move(work: ServiceWork) -> MovedRows:
         slices = with_sizes(table, (item.slice for item in plan.operations), instant.time)
         stats = tuple(engine.compact_logs(work, slices))
-        bytes_read = sum(log.size_bytes for piece in slices for log in piece.log_files)
+        bytes_read = sum(log.size_bytes for file_slice in slices for log in file_slice.log_files)
         benefit = benefit_of_merged_logs(
             slices,
             files_after=len(stats),
@@ -119,10 +119,10 @@ def _count_blocks(
     """
     committed = CommittedInstants.of(timeline)
     return {
-        piece.group: len(LogFiles(table.store, piece.log_files).select(committed).blocks)
+        file_slice.group: len(LogFiles(table.store, file_slice.log_files).select(committed).blocks)
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        if 0 < len(piece.log_files) < config.blocks_min
+        for file_slice in view.latest_slices(partition)
+        if 0 < len(file_slice.log_files) < config.blocks_min
     }
 
 

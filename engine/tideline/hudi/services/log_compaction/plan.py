@@ -116,11 +116,12 @@ def plan_log_compaction(
     """Pick the slices from a view. `valid_blocks` counts the log blocks of those with few files."""
     busy = {**view.pending_compaction, **view.pending_clustering, **pending_log_compaction}
     operations = tuple(
-        CompactionOperation.of(piece, config.file_size_bytes_max)
+        CompactionOperation.of(file_slice, config.file_size_bytes_max)
         for partition in view.partitions
-        for piece in view.latest_slices(partition)
-        if piece.group not in busy
-        and max(len(piece.log_files), valid_blocks.get(piece.group, 0)) >= config.blocks_min
+        for file_slice in view.latest_slices(partition)
+        if file_slice.group not in busy
+        and max(len(file_slice.log_files), valid_blocks.get(file_slice.group, 0))
+        >= config.blocks_min
     )
     if not operations:
         return NotDue(f"no file group has {counted(config.blocks_min, 'log block')}")

@@ -151,10 +151,10 @@ def _ages(
         slices = view.latest_slices(partition)
         if not slices:
             continue
-        since: InstantTime | None = max(piece.base_instant for piece in slices)
+        since: InstantTime | None = max(file_slice.base_instant for file_slice in slices)
         if config.strategy is TtlStrategy.KEEP_BY_CREATION_TIME:
             since = _creation_time(table, partition)
-        files = [file for piece in slices for file in piece.files]
+        files = [file for file_slice in slices for file in file_slice.files]
         yield PartitionAge(
             partition,
             since,

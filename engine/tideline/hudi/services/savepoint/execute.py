@@ -187,8 +187,8 @@ def _files_at(
 
     def names(partition: str) -> Iterator[str]:
         requested = view.latest_slices(partition, as_of=commit.time)
-        for piece in (*requested, *then.latest_slices(partition)):
-            for file in piece.files:
+        for file_slice in (*requested, *then.latest_slices(partition)):
+            for file in file_slice.files:
                 if isinstance(file, BaseFile) or file.instant not in later:
                     yield file.name
 

@@ -112,4 +112,6 @@ class _SlicesByName:
                 )
             )
         # A pending compaction that nothing was appended after leaves no slice of its own.
-        return tuple(piece for piece in slices if piece.base_file or piece.log_files)
+        return tuple(
+            file_slice for file_slice in slices if file_slice.base_file or file_slice.log_files
+        )

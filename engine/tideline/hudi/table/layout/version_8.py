@@ -129,7 +129,9 @@ class _SlicesByCompletion:
             for start in sorted(starts, reverse=True)
         )
         # A pending compaction that nothing was appended after leaves no slice of its own.
-        return tuple(piece for piece in slices if piece.base_file or piece.log_files)
+        return tuple(
+            file_slice for file_slice in slices if file_slice.base_file or file_slice.log_files
+        )
 
     def _start_of(self, log: LogFile, starts: Iterable[InstantTime]) -> InstantTime:
         """The base instant of the log's slice: its own where none had begun."""

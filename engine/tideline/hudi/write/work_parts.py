@@ -1,6 +1,6 @@
-"""The pieces of work that a batch in memory is cut into, and who does them.
+"""The parts that the work on a batch in memory is cut into, and what does them.
 
-A piece has all that its work needs, so that it can be sent to another process: lookups of keys in
+A part has all that its work needs, so that it can be sent to another process: lookups of keys in
 some stored files, or the rows of one bucket and where they go.
 """
 
@@ -30,37 +30,39 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class TaskNumbers:
-    """The task that does a piece: part of the names of the files that it writes."""
+    """The task that does a part: its numbers are in the names of the files that it writes."""
 
     partition: int
     stage: int = 0
     attempt: int = 0
 
 
-class Piece(Protocol[Done]):
+class WorkPart(Protocol[Done]):
     """Some work of its own; it may be done again where it failed."""
 
     def run(self, store: ObjectStore, task: TaskNumbers) -> Sequence[Done]:
         """Do it. `store` is the table's."""
 
 
-class PieceRunner(Protocol):
-    """Does the pieces of one write."""
+class PartRunner(Protocol):
+    """Does the parts of one write."""
 
     @property
     def parallelism(self) -> int:
-        """How many pieces it does at once."""
+        """How many parts it does at once."""
 
-    def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
-        """What the pieces give that `make` makes of the numbers of `sizes_bytes`, in order.
+    def run(
+        self, make: Callable[[int], WorkPart[Answer]], sizes_bytes: Sequence[int]
+    ) -> list[Answer]:
+        """What the parts give that `make` makes of the numbers of `sizes_bytes`, in order.
 
-        A size is about how much the piece reads and is given. Raises what one of them raised, once
+        A size is about how much the part reads and is given. Raises what one of them raised, once
         those that had begun are over.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpChunk:
+class LookUpKeys:
     """Looks keys up in the lookup's candidates of these numbers."""
 
     lookup: StoredKeyLookup
@@ -111,7 +113,7 @@ class CreateFiles:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRunner:
-    """Does pieces in this process, several at once; each is made when its turn comes."""
+    """Does parts in this process, several at once; each is made when its turn comes."""
 
     store: ObjectStore
     threads: int
@@ -126,8 +128,10 @@ class ThreadRunner:
         """Threads."""
         return self.threads
 
-    def run(self, make: Callable[[int], Piece[Answer]], sizes_bytes: Sequence[int]) -> list[Answer]:
-        """See `PieceRunner.run`."""
+    def run(
+        self, make: Callable[[int], WorkPart[Answer]], sizes_bytes: Sequence[int]
+    ) -> list[Answer]:
+        """See `PartRunner.run`."""
 
         def one(number: int) -> Sequence[Answer]:
             return make(number).run(self.store, TaskNumbers(number))

@@ -1,18 +1,18 @@
-"""A piece of work that only says its number, for tests of the runners of pieces."""
+"""A part of work that only says its number, for tests of the runners of parts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tideline.errors import InvalidDataError
-from tideline.hudi.write.pieces import TaskNumbers
+from tideline.hudi.write.work_parts import TaskNumbers
 from tideline.storage.object_store import ObjectStore
 
 REFUSED = 13
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedPiece:
+class NumberedPart:
     """Gives its number twice; refuses to be number `REFUSED`."""
 
     number: int
