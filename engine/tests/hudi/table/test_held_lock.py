@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,6 @@ import pytest
 
 from tideline.errors import ConflictError
 from tideline.hudi.open_table import open_table
-from tideline.hudi.table import table_lock
 from tideline.hudi.table.create import TableDefinition, create_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_instants import CLOCK_SKEW_S_MAX
@@ -172,7 +172,7 @@ def test_a_forked_process_does_not_take_what_its_parent_will_release(
 ) -> None:
     with table.lock().acquire():
         table.instants.reserve_time()
-    monkeypatch.setattr(table_lock.os, "getpid", lambda: -1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(ConflictError, match="the table lock is held by"):
         table.lock().acquire(timeout_s=0)
 

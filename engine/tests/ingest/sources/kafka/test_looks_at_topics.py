@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_INVALID
 from confluent_kafka.admin import AdminClient
 
 from tideline.ingest.location import Location
-from tideline.ingest.sources.kafka import broker as broker_module
+from tideline.ingest.sources.kafka import clients
 from tideline.ingest.sources.kafka.declared import Isolation
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
@@ -39,12 +39,12 @@ def requests(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[[], Counter[str]]:
     """Tells how often the client sent each kind of request, from its log, since it was asked."""
-    settings = broker_module._client_settings
+    settings = clients.client_settings
 
     def logged(*given: Any) -> dict[str, Any]:
         return {**settings(*given), "debug": "protocol", "log_level": 7}
 
-    monkeypatch.setattr(broker_module, "_client_settings", logged)
+    monkeypatch.setattr(clients, "client_settings", logged)
     return lambda: Counter(_SENT.findall(capfd.readouterr().err))
 
 

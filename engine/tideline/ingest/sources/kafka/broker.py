@@ -4,7 +4,6 @@
    committed to the brokers, and nothing they remember decides what is read.
 2. The end of a span is where the consumer's position reaches it: the last offsets of a span may be
    markers of transactions, of aborted records, or compacted away.
-3. Why brokers cannot be reached comes by a callback, not with the failure: it is kept and said.
 
 What reads records does so with the credentials of the environment.
 """
@@ -12,17 +11,15 @@ What reads records does so with the credentials of the environment.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from tideline.distribution import installation
-from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.errors import StorageUnavailableError
+from tideline.ingest.sources.kafka.clients import Complaints, admin_of, complaints_of, consumer_of
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import DeclaredKafka, Mechanism, RecordField
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
 from tideline.ingest.sources.kafka.look import FIRST_MS, LAST_MS, Described, look_with
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import (
@@ -34,53 +31,24 @@ from tideline.ingest.sources.kafka.records import (
 )
 from tideline.ingest.sources.kafka.span_places import SpanPlaces
 from tideline.ingest.sources.source import Position
-from tideline.secret_values import masked
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
     from confluent_kafka.admin import AdminClient
 
-_GROUP = "tideline"
-"""The client insists on one; nothing is committed for it."""
 _ANSWER_S = 20.0
 _MARGIN_S = 5.0
 """How much longer than the client is waited for the client."""
 _SILENCE_S = 60.0
 _BATCH = 10_000
 _POLL_S = 1.0
-_QUEUED_MAX = 100_000
+_QUEUED_MIN, _QUEUED_MAX = 256, 100_000
 _QUEUE_PAUSE_MS = 5
 _PAUSE_S = 0.1
 _AGE_S = 2.0
-_REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
-"""What brokers answer to a certificate, which the client takes for a lost connection."""
 _NO_LOOK = "the topics cannot be looked at"
 _NO_RECORDS = "records cannot be read"
 _NO_OFFSETS = "the brokers do not say yet where the partitions end"
-
-
-@dataclass(slots=True)
-class Complaints:
-    """What the callback of a client with these credentials said last."""
-
-    credentials: Credentials
-    newest: str = ""
-    is_refusal: bool = False
-
-    def note(self, error: KafkaError) -> None:
-        # That every broker is down follows from what was said before.
-        if error.code() != error._ALL_BROKERS_DOWN or not self.newest:
-            self.newest, self.is_refusal = error.str(), _is_refusal(error)
-
-    def raise_for(self, source: DeclaredKafka, what: str, error: KafkaError | None) -> NoReturn:
-        """Raises ConfigError for what a user has to correct, else StorageUnavailableError. The
-        callback says more than the `error` that follows, unless that is a refusal."""
-        if error is not None and (_is_refusal(error) or not self.newest):
-            self.newest, self.is_refusal = error.str(), _is_refusal(error)
-        words = masked(self.newest)
-        if self.is_refusal:
-            raise ConfigError(f"the brokers refuse this client: {words}", path=source.uri)
-        raise StorageUnavailableError(f"{what}: {words}", path=source.uri)
 
 
 def look_at(
@@ -92,8 +60,8 @@ def look_at(
     Where it `asks_age`, the first record of each partition that waits is read.
     """
     with (
-        _complaints(source, credentials, _NO_LOOK) as complaints,
-        _admin(source, complaints) as admin,
+        complaints_of(source, credentials, _NO_LOOK) as complaints,
+        admin_of(source, complaints) as admin,
     ):
         return look_with(_Asked(source, admin, complaints), source, after, asks_age=asks_age)
 
@@ -107,8 +75,8 @@ def read_records(
     StorageUnavailableError.
     """
     with (
-        _complaints(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
-        _consumer(source, complaints, _queue_settings(taken)) as consumer,
+        complaints_of(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
+        consumer_of(source, complaints, _queue_settings(taken)) as consumer,
     ):
         reading = _Reading(source, taken, shifts or taken.shifts, complaints)
         yield from reading.read(consumer)
@@ -118,8 +86,8 @@ def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
     """What was read is of the topics that were planned. Raises StorageUnavailableError where one
     was deleted and created again meanwhile: its offsets would be read without an error."""
     with (
-        _complaints(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
-        _admin(source, complaints) as admin,
+        complaints_of(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
+        admin_of(source, complaints) as admin,
     ):
         topics = {span.partition.topic for span in taken.spans}
         ids = _Asked(source, admin, complaints).describe(topics).ids
@@ -194,32 +162,6 @@ class _Reading:
                 del self.ends[partition]
         if finished:
             consumer.incremental_unassign(finished)
-
-
-@contextmanager
-def _complaints(source: DeclaredKafka, credentials: Credentials, what: str) -> Iterator[Complaints]:
-    """Those of the client while it is used; `what` does not work where it fails."""
-    try:
-        from confluent_kafka import KafkaException
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"topics need the client of Kafka: {installation('kafka')}") from error
-    complaints = Complaints(credentials)
-    try:
-        yield complaints
-    except KafkaException as error:
-        complaints.raise_for(source, what, error.args[0])
-
-
-def _is_refusal(error: KafkaError) -> bool:
-    refusals = (
-        error._AUTHENTICATION,
-        error._SSL,
-        error.SASL_AUTHENTICATION_FAILED,
-        error.TOPIC_AUTHORIZATION_FAILED,
-        error.GROUP_AUTHORIZATION_FAILED,
-        error.CLUSTER_AUTHORIZATION_FAILED,
-    )
-    return error.code() in refusals or bool(_REFUSING_ALERT.search(error.str()))
 
 
 def _is_passing(error: KafkaError) -> bool:
@@ -302,22 +244,9 @@ class _Asked:
         return _oldest_ms(self.source, self.complaints, spans)
 
 
-@contextmanager
-def _admin(source: DeclaredKafka, complaints: Complaints) -> Iterator[AdminClient]:
-    """Its answers fail when it is dropped: it is kept until they are here."""
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(_client_settings(source, complaints))
-    try:
-        yield admin
-    finally:
-        # Complaints come when they are asked for.
-        admin.poll(0)
-
-
 def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: Sequence[Span]) -> int | None:
     """The least time of first records of these spans, of those that come soon."""
-    with _consumer(source, complaints) as consumer:
+    with consumer_of(source, complaints) as consumer:
         consumer.assign([_assigned(span.partition, span.first) for span in spans])
         awaited = {(span.partition.topic, span.partition.number) for span in spans}
         times_ms = []
@@ -352,80 +281,9 @@ def _queue_settings(taken: KafkaRange) -> dict[str, int]:
     """The client fetches ahead, by default 100,000 records of each partition and all in vain
     behind the end of a span; and waits a second where its queue was full."""
     longest = max((span.length for span in taken.spans), default=0)
+    # One client serves ranges of about one size.
+    rounded = 1 << max(longest - 1, 0).bit_length()
     return {
-        "queued.min.messages": min(max(longest, 1), _QUEUED_MAX),
+        "queued.min.messages": min(max(rounded, _QUEUED_MIN), _QUEUED_MAX),
         "fetch.queue.backoff.ms": _QUEUE_PAUSE_MS,
-    }
-
-
-@contextmanager
-def _consumer(
-    source: DeclaredKafka, complaints: Complaints, settings: Mapping[str, int] | None = None
-) -> Iterator[Consumer]:
-    from confluent_kafka import Consumer
-
-    consumer = Consumer(
-        {
-            **_client_settings(source, complaints),
-            **(settings or {}),
-            "group.id": _GROUP,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            # The other values pass records over without a word.
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "isolation.level": source.isolation.value,
-        }
-    )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def _client_settings(source: DeclaredKafka, complaints: Complaints) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "bootstrap.servers": source.brokers,
-        "client.id": "tideline",
-        "security.protocol": source.protocol.value,
-        "error_cb": complaints.note,
-        "allow.auto.create.topics": False,
-        # What matters comes as errors.
-        "log_level": 0,
-    }
-    given = complaints.credentials
-    if source.protocol.signs_in:
-        settings |= _sign_in(source, given)
-    for setting, text in (
-        ("ssl.ca.location", given.authorities_file),
-        ("ssl.ca.pem", given.authorities),
-        ("ssl.certificate.pem", given.certificate),
-        ("ssl.key.pem", given.key),
-    ):
-        if text:
-            settings[setting] = text
-    return settings
-
-
-def _sign_in(source: DeclaredKafka, given: Credentials) -> dict[str, str]:
-    """Raises ConfigError naming what is not given."""
-    mechanism = source.mechanism
-    if mechanism is not Mechanism.OAUTHBEARER:
-        given.require_user(source.protocol.value)
-        return {
-            "sasl.mechanism": mechanism.value,
-            "sasl.username": given.username,
-            "sasl.password": given.password,
-        }
-    given.require_client(mechanism.value)
-    scope = {"sasl.oauthbearer.scope": given.token_scope} if given.token_scope else {}
-    authorities = {"https.ca.pem": given.token_authorities} if given.token_authorities else {}
-    return {
-        "sasl.mechanism": mechanism.value,
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": given.client_id,
-        "sasl.oauthbearer.client.secret": given.client_secret,
-        "sasl.oauthbearer.token.endpoint.url": given.token_url,
-        **scope,
-        **authorities,
     }
