@@ -20,13 +20,13 @@ from tideline.spark.session.spark_session import spark_session
 
 @dataclass(frozen=True, slots=True)
 class DyingSpans(ReadSpans):
-    """The first attempt of each task dies with its process, behind its first piece."""
+    """The first attempt of each task dies with its process, behind its first block."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
-        for piece in ReadSpans.__call__(self, batches):
-            yield piece
+        for block in ReadSpans.__call__(self, batches):
+            yield block
             if task.attemptNumber() == 0:
                 os._exit(1)
 
@@ -37,7 +37,7 @@ def ingest_where_tasks_die(
     """Carry the operation out; the driver dies once everything is read, if it shall. Spark's own
     logs of plans and tasks are in `logs`."""
     os.environ.update(environment)
-    vars(on_spark).update(ReadSpans=DyingSpans, PIECE_RECORDS=5)
+    vars(on_spark).update(ReadSpans=DyingSpans, BLOCK_RECORDS=5)
     session = spark_session(
         "dying spans",
         master="local[2,4]",

@@ -70,7 +70,7 @@ def test_a_value_of_before_a_delete_is_not_decided() -> None:
     assert values_of(whole, 0) == ("v", "u")
 
 
-def test_a_repeated_piece_of_history_is_decided_where_it_says_the_same() -> None:
+def test_a_repeated_part_of_history_is_decided_where_it_says_the_same() -> None:
     again = [Given(0, 1, ("x", "y")), Given(0, 2, (MARKER, "z"))] * 2
     assert values_of(again, 0) == ("x", "z")
     assert not filled(again)[1].undecided.any()

@@ -70,7 +70,7 @@ def test_a_table_is_equal_to_its_source_and_planted_faults_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(f"{bucket_count.__module__}._ROWS_PER_BUCKET", 10)
-    monkeypatch.setattr(rows_at, "_PIECE_BYTES", 500)
+    monkeypatch.setattr(rows_at, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(rows_at, "_ROW_BYTES", 100)
     postgres.execute(CREATE, ROWS.format(1, 60))
     if partition_by:

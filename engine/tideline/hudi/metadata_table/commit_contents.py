@@ -17,8 +17,8 @@ def log_stat(
     written: tuple[LogFile, FileSlice | None], time: InstantTime, records: int
 ) -> WriteStat:
     """What a commit at `time` says of a log it wrote on top of a slice."""
-    log, piece = written
-    base_instant = time if piece is None else piece.base_instant
+    log, file_slice = written
+    base_instant = time if file_slice is None else file_slice.base_instant
     return WriteStat(
         file_id=log.file_id,
         path=log.path,
@@ -47,7 +47,7 @@ def commit_of(
 def plan_of(slices: Iterable[FileSlice]) -> dict[str, object]:
     """The plan of a compaction of these slices."""
     return {
-        "operations": [operation_record(piece, {}) for piece in slices],
+        "operations": [operation_record(file_slice, {}) for file_slice in slices],
         "extraMetadata": {},
         "version": _COMPACTION_PLAN_VERSION,
         "preserveHoodieMetadata": False,

@@ -260,7 +260,9 @@ def _not_listed(listed: ListedFiles, seen: SeenTable) -> Iterator[Discrepancy]:
     for partition in seen.view.partitions:
         sizes = dict(listed.files(partition))
         groups = seen.view.all_file_groups(partition)
-        for file in (file for group in groups for piece in group.slices for file in piece.files):
+        for file in (
+            file for group in groups for file_slice in group.slices for file in file_slice.files
+        ):
             size_bytes = sizes.get(file.name)
             if size_bytes == file.size_bytes:
                 continue

@@ -62,7 +62,7 @@ class MetadataForm(Protocol):
         store: ObjectStore,
         group: FileGroupId,
         time: InstantTime,
-        piece: FileSlice | None,
+        file_slice: FileSlice | None,
         body: bytes,
     ) -> LogFile:
         """Write a log in the name of an instant, on top of this slice or as the first of a group.

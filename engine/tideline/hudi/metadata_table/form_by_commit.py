@@ -79,7 +79,7 @@ class FormByCommit:
         store: ObjectStore,
         group: FileGroupId,
         time: InstantTime,
-        piece: FileSlice | None,  # noqa: ARG002 -- the instant decides on the slice
+        file_slice: FileSlice | None,  # noqa: ARG002 -- the instant decides on the slice
         body: bytes,
     ) -> LogFile:
         token = self.write_token(time)

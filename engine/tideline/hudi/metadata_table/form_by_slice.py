@@ -110,11 +110,11 @@ class FormBySlice:
         store: ObjectStore,
         group: FileGroupId,
         time: InstantTime,
-        piece: FileSlice | None,
+        file_slice: FileSlice | None,
         body: bytes,
     ) -> LogFile:
-        base_instant = time if piece is None else piece.base_instant
-        there = () if piece is None else piece.log_files
+        base_instant = time if file_slice is None else file_slice.base_instant
+        there = () if file_slice is None else file_slice.log_files
         version = max((log.version for log in there), default=0)
         token = self.write_token(time)
         for _ in range(_NAMES_TRIED_MAX):

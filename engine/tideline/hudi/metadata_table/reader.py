@@ -120,10 +120,10 @@ class MetadataTable:
         what only some settings of Hudi's make, ObjectNotFoundError when a file goes meanwhile.
         """
         stored = self.stored(partition, self.timeline())
-        for shard, pieces in _by_shard(partition, stored).items():
-            count = StoredCount(partition, len(pieces), self.store.uri)
-            for number, piece in enumerate(pieces):
-                found = count.checked(number, self.read_slice(piece, stored.timeline, without))
+        for shard, slices in _by_shard(partition, stored).items():
+            count = StoredCount(partition, len(slices), self.store.uri)
+            for number, file_slice in enumerate(slices):
+                found = count.checked(number, self.read_slice(file_slice, stored.timeline, without))
                 yield from _in_shard(shard, found)
 
     def look_up(
@@ -174,8 +174,8 @@ class MetadataTable:
 
         def look(place: tuple[str | None, int]) -> Sequence[MetadataRecord]:
             shard, number = place
-            piece, seen = newest[shard][number], counts[shard].seen(number)
-            found = self._of_slice(piece, wanted[place], stored.timeline, without, seen)
+            file_slice, seen = newest[shard][number], counts[shard].seen(number)
+            found = self._of_slice(file_slice, wanted[place], stored.timeline, without, seen)
             return tuple(_in_shard(shard, found))
 
         yield from chain.from_iterable(_at_once(look, tuple(wanted)))
@@ -236,14 +236,14 @@ class MetadataTable:
         )
         newest = view.latest_slices(name)
         numbers: dict[str | None, int] = {}
-        for piece in newest:
-            shard = shard_of(partition, piece.group)
+        for file_slice in newest:
+            shard = shard_of(partition, file_slice.group)
             number = numbers[shard] = numbers.get(shard, -1) + 1
-            if piece.group != file_group(partition, number, shard):
+            if file_slice.group != file_group(partition, number, shard):
                 raise CorruptTableError(
                     f"the metadata table lacks a file group of {name}",
                     table=self.store.uri,
-                    path=piece.group,
+                    path=file_slice.group,
                 )
         if not numbers and not partition.may_be_empty:
             raise CorruptTableError(
@@ -261,54 +261,54 @@ class MetadataTable:
         return StoredPartition(slices, tuple(file.path for file in strays), timeline)
 
     def compacted(
-        self, partition: MetadataPartition, piece: FileSlice, timeline: ActiveTimeline
+        self, partition: MetadataPartition, file_slice: FileSlice, timeline: ActiveTimeline
     ) -> bytes | None:
         """The base file that a slice becomes; None of one that has no records and never had any.
 
         Where the logs replace what the base file says, its blocks are copied. Raises as `read`.
         """
-        base = piece.base_file
+        base = file_slice.base_file
         if base is not None:
             body = self.store.get(base.path)
-            changes = partition.replacing(self._logged(piece, timeline))
+            changes = partition.replacing(self._logged(file_slice, timeline))
             found = None
             if changes is not None:
                 found = splice_record_hfile(body, changes, path=base.path)
             if found is not None:
                 return found
-        records = partition.merged(self.read_slice(piece, timeline))
+        records = partition.merged(self.read_slice(file_slice, timeline))
         return encode_record_hfile(records) if records or base is not None else None
 
     def read_slice(
-        self, piece: FileSlice, timeline: ActiveTimeline, without: Collection[InstantTime] = ()
+        self, file_slice: FileSlice, timeline: ActiveTimeline, without: Collection[InstantTime] = ()
     ) -> Iterator[MetadataRecord]:
         """What one slice says, but what commits of some instants say. Raises as `read`."""
-        if piece.base_file is not None:
-            yield from self._of_base(piece.base_file)
-        yield from self._logged(piece, timeline, without)
+        if file_slice.base_file is not None:
+            yield from self._of_base(file_slice.base_file)
+        yield from self._logged(file_slice, timeline, without)
 
     def _of_slice(
         self,
-        piece: FileSlice,
+        file_slice: FileSlice,
         keys: WantedKeys,
         timeline: ActiveTimeline,
         without: Collection[InstantTime] = (),
         seen: list[str] | None = None,
     ) -> Iterator[MetadataRecord]:
         """What one slice says of keys. Others that come along are added to `seen`."""
-        if piece.base_file is not None:
-            yield from self._of_keys(piece.base_file, keys, seen)
-        yield from self._logged(piece, timeline, without, keys, seen)
+        if file_slice.base_file is not None:
+            yield from self._of_keys(file_slice.base_file, keys, seen)
+        yield from self._logged(file_slice, timeline, without, keys, seen)
 
     def _require_count(
-        self, count: StoredCount, pieces: Sequence[FileSlice], timeline: ActiveTimeline
+        self, count: StoredCount, slices: Sequence[FileSlice], timeline: ActiveTimeline
     ) -> None:
         """Raises CorruptTableError where file groups are lost. Where those that were read have no
         key at all, the largest is looked into."""
         if count.is_open:
-            number = max(range(len(pieces)), key=lambda at: pieces[at].size_bytes)
+            number = max(range(len(slices)), key=lambda at: slices[at].size_bytes)
             seen = count.seen(number)
-            for _ in self._of_slice(pieces[number], (), timeline, seen=seen):
+            for _ in self._of_slice(slices[number], (), timeline, seen=seen):
                 pass
         count.require()
 
@@ -318,7 +318,7 @@ class MetadataTable:
 
     def _logged(
         self,
-        piece: FileSlice,
+        file_slice: FileSlice,
         timeline: ActiveTimeline,
         without: Collection[InstantTime] = (),
         keys: WantedKeys | None = None,
@@ -326,7 +326,7 @@ class MetadataTable:
     ) -> Iterator[MetadataRecord]:
         """What the logs of a slice say."""
         logs = _Logs(self.store)
-        for log, frame in self.form.counted(piece.log_files, logs.frames, timeline, without):
+        for log, frame in self.form.counted(file_slice.log_files, logs.frames, timeline, without):
             schema_json = frame.headers.get(HeaderKey.SCHEMA, "")
             content = logs.content(log, frame)
             if seen is not None and not seen and frame.kind is BlockKind.HFILE_DATA:
@@ -365,7 +365,7 @@ class MetadataTable:
         if seen is not None:
             seen += keys_in_text(lookup.some_keys(), path=file.path)
 
-    def _in_order(self, piece: FileSlice, timeline: ActiveTimeline) -> FileSlice:
+    def _in_order(self, file_slice: FileSlice, timeline: ActiveTimeline) -> FileSlice:
         """The slice with its logs in the order in which they count."""
 
         def completed(time: InstantTime) -> InstantTime:
@@ -373,7 +373,7 @@ class MetadataTable:
             at = self._archived_completion(time) if found is None else found.completed_at
             return at or time
 
-        return replace(piece, log_files=self.form.in_order(piece.log_files, completed))
+        return replace(file_slice, log_files=self.form.in_order(file_slice.log_files, completed))
 
     def _archived_completion(self, time: InstantTime) -> InstantTime | None:
         form = self.layout.archive
@@ -433,7 +433,7 @@ def _at_once(do: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done
 
 
 def _older(slices: Iterable[FileSlice], newest: FileSlice) -> Iterator[FileSlice]:
-    return (piece for piece in slices if piece.base_instant < newest.base_instant)
+    return (file_slice for file_slice in slices if file_slice.base_instant < newest.base_instant)
 
 
 def _is_stray(file: BaseFile | LogFile, timeline: ActiveTimeline) -> bool:

@@ -115,8 +115,11 @@ class RecordIndexPartition(OptionalPartition):
         zone = whole.table.instants.zone
         runs = KeyRuns(
             tuple(
-                KeyRun(keys, KeyPlace(piece.group, zone.epoch_ms(piece.base_instant)).stored())
-                for piece, keys in found
+                KeyRun(
+                    keys,
+                    KeyPlace(file_slice.group, zone.epoch_ms(file_slice.base_instant)).stored(),
+                )
+                for file_slice, keys in found
             )
         )
         twice = runs.stored_twice()
@@ -164,11 +167,11 @@ class RecordIndexPartition(OptionalPartition):
         there: list[KeyRun] = []
         gone: list[KeyRun] = []
         for pair, keys in zip(pairs, found, strict=True):
-            piece = pair.after or pair.before
-            assert piece is not None, "one of both is there"
-            shard = shard_name(piece.partition) if is_partitioned else None
+            file_slice = pair.after or pair.before
+            assert file_slice is not None, "one of both is there"
+            shard = shard_name(file_slice.partition) if is_partitioned else None
             if keys.added is not None:
-                datum = KeyPlace(piece.group, since_ms).stored()
+                datum = KeyPlace(file_slice.group, since_ms).stored()
                 there.append(KeyRun(keys.added, datum, shard))
             if keys.removed is not None:
                 gone.append(KeyRun(keys.removed, None, shard))

@@ -59,7 +59,7 @@ def slices_before(change: TableChange, stored: StoredRecords) -> Slices:
         for partition, files in change.once(_listed, stored).items()
     }
     view = change.table.files.view_of(listing, change.timeline)
-    return {piece.group: piece for piece in view.all_latest_slices()}
+    return {file_slice.group: file_slice for file_slice in view.all_latest_slices()}
 
 
 def slices_after(change: TableChange, stored: StoredRecords) -> Slices:
@@ -69,7 +69,7 @@ def slices_after(change: TableChange, stored: StoredRecords) -> Slices:
         replaced |= dict.fromkeys(replaced_groups(change.written), change.completed.time)
     listed = change.once(_listed, stored)
     view = change.table.files.view_of(listed, change.timeline_after, replaced)
-    return {piece.group: piece for piece in view.all_latest_slices()}
+    return {file_slice.group: file_slice for file_slice in view.all_latest_slices()}
 
 
 def keys_of_table(
@@ -79,12 +79,12 @@ def keys_of_table(
     none."""
     if whole.compare_keys is None:
         return CannotFollow("rows are not looked at")
-    pieces = whole.table.files.view(whole.timeline).all_latest_slices()
-    pairs = [SlicePair(None, piece) for piece in pieces]
+    slices = whole.table.files.view(whole.timeline).all_latest_slices()
+    pairs = [SlicePair(None, file_slice) for file_slice in slices]
     found = whole.compare_keys(whole.timeline, whole.timeline, pairs, value_column)
     return [
-        (piece, keys.added)
-        for piece, keys in zip(pieces, found, strict=True)
+        (file_slice, keys.added)
+        for file_slice, keys in zip(slices, found, strict=True)
         if keys.added is not None
     ]
 

@@ -129,21 +129,21 @@ class MetadataWriter:
         if strays:
             self._guard()
             self._delete(strays)
-        pieces = {
+        newest = {
             slices[0].group: slices[0] for found in stored.values() for slices in found.groups
         }
         since = _since_compaction(timeline)
         if self._is_compaction_due(since, data_timeline):
             compaction = self._metadata.form.compaction_time(since, at)
             compacted = self._compact(stored, timeline, compaction, at, by=time)
-            pieces |= {group: FileSlice(group, compaction) for group in compacted}
+            newest |= {group: FileSlice(group, compaction) for group in compacted}
             at = self._after(at)
         timelines = self._metadata.timelines
         requested = timelines.create_requested(time, Action.DELTACOMMIT)
         inflight = timelines.to_inflight(requested)
         stats = [
             log_stat(
-                self._put_log(group, time, pieces.get(group), block), time, len(records[group])
+                self._put_log(group, time, newest.get(group), block), time, len(records[group])
             )
             for group, block in blocks.items()
         ]
@@ -275,8 +275,8 @@ class MetadataWriter:
         found = timeline.find(time)
         if found is None or found.is_pending:
             return False
-        pieces = {slices[0].group: slices[0] for one in stored.values() for slices in one.groups}
-        logs = {group: pieces[group].log_files if group in pieces else () for group in blocks}
+        newest = {slices[0].group: slices[0] for one in stored.values() for slices in one.groups}
+        logs = {group: newest[group].log_files if group in newest else () for group in blocks}
         with suppress(ObjectNotFoundError, CorruptTableError):
             return all(self._body_at(time, logs[group]) == body for group, body in blocks.items())
         return False
@@ -311,21 +311,27 @@ class MetadataWriter:
         newest = [
             (partition, slices[0]) for partition, found in stored.items() for slices in found.groups
         ]
-        plan = encode_container("HoodieCompactionPlan", plan_of(piece for _, piece in newest))
+        plan = encode_container(
+            "HoodieCompactionPlan", plan_of(file_slice for _, file_slice in newest)
+        )
         requested = timelines.create_requested(time, Action.COMPACTION, plan)
         inflight = timelines.to_inflight(requested)
         stats, compacted = [], []
-        for partition, piece in newest:
-            body = self._metadata.compacted(partition, piece, timeline)
+        for partition, file_slice in newest:
+            body = self._metadata.compacted(partition, file_slice, timeline)
             # A file group that never had a record gets no base file, as in Hudi.
             if body is not None:
-                stats.append(self._put_base_file(piece.group, time, body, by=by, before=piece))
-                compacted.append(piece.group)
+                stats.append(
+                    self._put_base_file(file_slice.group, time, body, by=by, before=file_slice)
+                )
+                compacted.append(file_slice.group)
         metadata = commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(at))
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
-        self._delete(file.path for _, *older in groups for piece in older for file in piece.files)
+        self._delete(
+            file.path for _, *older in groups for file_slice in older for file in file_slice.files
+        )
         return tuple(compacted)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
@@ -387,11 +393,11 @@ class MetadataWriter:
         )
 
     def _put_log(
-        self, group: FileGroupId, time: InstantTime, piece: FileSlice | None, block: bytes
+        self, group: FileGroupId, time: InstantTime, file_slice: FileSlice | None, block: bytes
     ) -> tuple[LogFile, FileSlice | None]:
         """Write a log on top of a slice; it and the slice."""
         metadata = self._metadata
-        return metadata.form.put_log(metadata.store, group, time, piece, block), piece
+        return metadata.form.put_log(metadata.store, group, time, file_slice, block), file_slice
 
     def _complete(
         self, inflight: Instant, metadata: CommitMetadata, at: InstantTime | None

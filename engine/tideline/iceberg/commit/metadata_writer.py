@@ -56,12 +56,12 @@ class MetadataWriter:
     ) -> list[ManifestFile]:
         """As many manifests of about the target size as `entries` need."""
         whole = self._encode(entries, metadata, spec_id, content)
-        parts = min(math.ceil(len(whole.body) / max(1, target_size_bytes)), len(entries))
-        if parts <= 1:
+        count = min(math.ceil(len(whole.body) / max(1, target_size_bytes)), len(entries))
+        if count <= 1:
             return [self._store(whole, metadata)]
-        step = math.ceil(len(entries) / parts)
-        pieces = [entries[start : start + step] for start in range(0, len(entries), step)]
-        encoded = (self._encode(piece, metadata, spec_id, content) for piece in pieces)
+        step = math.ceil(len(entries) / count)
+        parts = [entries[start : start + step] for start in range(0, len(entries), step)]
+        encoded = (self._encode(part, metadata, spec_id, content) for part in parts)
         return in_parallel(lambda manifest: self._store(manifest, metadata), encoded)
 
     def write_list(

@@ -45,12 +45,12 @@ class OrcSource(WholeFile):
             stripe = self._stripe(file, number, names)
             size = rows_of_batch(stripe.nbytes, stripe.num_rows)
             for at in range(0, stripe.num_rows, size):
-                piece = stripe.slice(at, size)
+                part = stripe.slice(at, size)
                 columns = {
-                    source: piece.column(name)
+                    source: part.column(name)
                     for source, name in zip(projection.sources, names, strict=True)
                 }
-                yield PositionedRows(projection.rows(columns, piece.num_rows), first + at)
+                yield PositionedRows(projection.rows(columns, part.num_rows), first + at)
             first += stripe.num_rows
 
     def _stripe(self, file: orc.ORCFile, number: int, names: Sequence[str]) -> pa.RecordBatch:

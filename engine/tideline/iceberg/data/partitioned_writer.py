@@ -27,8 +27,8 @@ from tideline.iceberg.table.file_io import FileIO
 
 _PENDING_BYTES_MAX = 256 * 1024 * 1024
 _OPEN_FILES_MAX = 100
-_PIECES_PER_FILE = 16
-_PIECE_ROWS_MIN, _PIECE_ROWS_MAX = 128, 65_536
+_BATCHES_PER_FILE = 16
+_BATCH_ROWS_MIN, _BATCH_ROWS_MAX = 128, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,13 @@ class _PartitionedWriter:
         self._finished: list[DataFile] = []
         is_known = output.partition is not None
         self._splitter = None if is_known else PartitionSplitter(output.spec, output.schema)
-        rows = output.size_bytes_max / max(1.0, output.row_bytes) / _PIECES_PER_FILE
-        self._piece_rows = min(_PIECE_ROWS_MAX, max(_PIECE_ROWS_MIN, int(rows)))
+        rows = output.size_bytes_max / max(1.0, output.row_bytes) / _BATCHES_PER_FILE
+        self._batch_rows = min(_BATCH_ROWS_MAX, max(_BATCH_ROWS_MIN, int(rows)))
 
     def write(self, batch: pa.RecordBatch) -> None:
         for partition, rows in self._parts(batch):
-            for start in range(0, rows.num_rows, self._piece_rows):
-                self._append(partition, rows.slice(start, self._piece_rows))
+            for start in range(0, rows.num_rows, self._batch_rows):
+                self._append(partition, rows.slice(start, self._batch_rows))
         if self._splitter is not None:
             self._shed()
 

@@ -52,7 +52,7 @@ ANSWER_TIMEOUTS = 3
 REFUSAL_BYTES_MAX = 64 * 1024
 PAGES_MAX = 1_000
 """Of one listing."""
-_PIECE_BYTES = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 _ANSWER = "the catalog's answer"
 _CONFIG, _TOKENS = "/v1/config", "/oauth/tokens"
 _CHANGES = ("POST", "DELETE")
@@ -225,16 +225,16 @@ def _refuse_redirect(response: requests.Response) -> None:
 
 def _read(response: requests.Response, limit: int, watch: Watch) -> bytes | None:
     """The body as it was sent; None beyond the limit."""
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     left = limit + 1
     try:
         while left > 0:
-            piece = response.raw.read1(min(left, _PIECE_BYTES), decode_content=False)
+            chunk = response.raw.read1(min(left, _CHUNK_BYTES), decode_content=False)
             watch.check()
-            if not piece:
+            if not chunk:
                 break
-            pieces.append(piece)
-            left -= len(piece)
+            chunks.append(chunk)
+            left -= len(chunk)
     except HTTPError as error:
         watch.check()
         raise requests.ConnectionError("the answer ends too soon") from error
@@ -242,7 +242,7 @@ def _read(response: requests.Response, limit: int, watch: Watch) -> bytes | None
         response.close()
         return None
     response.raw.release_conn()
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 def _decoded(response: requests.Response, body: bytes) -> bytes:

@@ -202,7 +202,7 @@ _KIND_OF: Mapping[type, OperationKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One piece of work on one table.
+    """One run of work on one table.
 
     `writer` names the process that carries it out, where others can know when that is gone; it is
     no part of the plan.

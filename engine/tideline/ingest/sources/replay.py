@@ -27,7 +27,7 @@ class TakenIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ReplayRange:
     """A range to read again. `instant` is the commit that took it in, the oldest of several; empty
     where nobody knows."""
 
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """`pieces` have one part each, or parts of one commit. Those of one part, and those whose
+    """`ranges` have one part each, or parts of one commit. Those of one part, and those whose
     commits are known, are in the order of arrival. Of a key with rows in several others the order
     is not known.
 
@@ -48,7 +48,7 @@ class Replay:
     `joined` makes one range of several that follow each other, None where it is better not to.
     """
 
-    pieces: tuple[Piece, ...]
+    ranges: tuple[ReplayRange, ...]
     gone: tuple[str, ...]
     keeps_after: Callable[[Position], bool]
     rows: int

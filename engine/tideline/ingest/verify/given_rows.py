@@ -200,20 +200,21 @@ class _ReadAgain:
 
     def _newest(self, stretch: _Stretch) -> str:
         """A bound of the commits that a stretch is of."""
-        pieces = self.again[stretch.feed].replay.pieces
+        ranges = self.again[stretch.feed].replay.ranges
         names = set(stretch.range.names)
-        return max(piece.instant for piece in pieces if names & set(piece.range.names)) or _ANY_TIME
+        instants = (item.instant for item in ranges if names & set(item.range.names))
+        return max(instants) or _ANY_TIME
 
     def _stretches(self) -> Iterator[_Stretch]:
         parts: dict[tuple[int, str], int] = {}
         known: list[_Stretch] = []
         for number, item in enumerate(self.again):
-            for piece in item.replay.pieces:
-                if piece.instant:
-                    known.append(_Stretch(number, piece.range, 0, piece.instant))
+            for replayed in item.replay.ranges:
+                if replayed.instant:
+                    known.append(_Stretch(number, replayed.range, 0, replayed.instant))
                 else:
-                    part = parts.setdefault((number, piece.range.names[0]), len(parts) + 1)
-                    yield _Stretch(number, piece.range, part, "")
+                    part = parts.setdefault((number, replayed.range.names[0]), len(parts) + 1)
+                    yield _Stretch(number, replayed.range, part, "")
         until = self.gone_until
         known.sort(key=lambda stretch: stretch.when)
         for _, group in groupby(known, key=lambda found: (found.feed, found.when > until)):

@@ -1,7 +1,7 @@
 """Sorting a file group that no task holds in memory.
 
 1. A sample of the sort keys gives the splits: equal parts, several of them to a new file.
-2. Tasks read pieces of files and send the rows of each part on as one block of Arrow bytes. Rows
+2. Tasks read file splits and send the rows of each part on as one block of Arrow bytes. Rows
    never become Spark rows, so that no type is lost.
 3. Each new file's task gets its parts in order, sorts one at a time and writes it.
 """
@@ -24,7 +24,7 @@ from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext, output
-from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece, packed_pieces
+from tideline.iceberg.services.rewrite_data_files.file_split import FileSplit, packed_splits
 from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
 from tideline.iceberg.services.rewrite_data_files.row_routing import (
     SAMPLE_ROWS_PER_PART,
@@ -59,20 +59,20 @@ class SortedRewrite:
         self._group, self._order = group, order
         self._files = group.outputs_expected
         self._parts = max(1, -(-group.input_bytes // (self._files * part_bytes_max)))
-        self._pieces = packed_pieces(group, max(1, part_bytes_max // _READERS_PER_PART))
+        self._file_splits = packed_splits(group, max(1, part_bytes_max // _READERS_PER_PART))
 
     def answers(self) -> list[tuple[int, Any]]:
-        source = numbered(self._spark, len(self._pieces))
+        source = numbered(self._spark, len(self._file_splits))
         keys = key_layout(self._context.rows, self._order)
         parts = self._files * self._parts
-        wanted = max(1, SAMPLE_ROWS_PER_PART * parts // len(self._pieces))
-        sampled = collected(source, SampleKeys(self._io, keys, self._pieces, wanted))
+        wanted = max(1, SAMPLE_ROWS_PER_PART * parts // len(self._file_splits))
+        sampled = collected(source, SampleKeys(self._io, keys, self._file_splits, wanted))
         failed = [(self._group.index, item) for _, item in sampled if isinstance(item, Exception)]
         if failed:
             return failed
         sample = pa.concat_tables([unpacked(block) for _, block in sampled])
         routes = Routes.of(self._order, keys, sample, self._context.rows.schema, parts)
-        route = RouteRows(self._io, self._context.rows, self._pieces, routes, self._parts)
+        route = RouteRows(self._io, self._context.rows, self._file_splits, routes, self._parts)
         rows = source.mapInArrow(route, _ROUTED)
         arranged = rows.repartitionById(self._files, F.col(_FILE)).sortWithinPartitions(
             _FILE, _PART
@@ -86,33 +86,33 @@ class SortedRewrite:
 
 @dataclass(frozen=True, slots=True)
 class SampleKeys:
-    """Task function: evenly spaced rows of the key columns of some pieces."""
+    """Task function: evenly spaced rows of the key columns of some file splits."""
 
     io: FileIO
     layout: RowLayout
-    pieces: Sequence[tuple[FilePiece, ...]]
+    file_splits: Sequence[tuple[FileSplit, ...]]
     rows_wanted: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield answer(number, partial(self._sample, self.pieces[number]))
+                yield answer(number, partial(self._sample, self.file_splits[number]))
 
-    def _sample(self, pieces: tuple[FilePiece, ...]) -> bytes:
-        return packed(sampled_keys(self.io, self.layout, pieces, self.rows_wanted))
+    def _sample(self, file_splits: tuple[FileSplit, ...]) -> bytes:
+        return packed(sampled_keys(self.io, self.layout, file_splits, self.rows_wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRows:
-    """Task function: the rows of some pieces as blocks, one for each part they belong to.
+    """Task function: the rows of some file splits as blocks, one for each part they belong to.
 
-    A piece that cannot be read becomes a block with its error, which the first file's task meets
-    before any row.
+    A file split that cannot be read becomes a block with its error, which the first file's task
+    meets before any row.
     """
 
     io: FileIO
     layout: RowLayout
-    pieces: Sequence[tuple[FilePiece, ...]]
+    file_splits: Sequence[tuple[FileSplit, ...]]
     routes: Routes
     parts: int
 
@@ -120,7 +120,7 @@ class RouteRows:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    routed = self.routes.routed(self.io, self.layout, self.pieces[number])
+                    routed = self.routes.routed(self.io, self.layout, self.file_splits[number])
                     for place, rows in routed:
                         file, part = divmod(place, self.parts)
                         yield _routed_block(file, part, packed(rows))

@@ -178,9 +178,14 @@ METADATA_FAULTS = (
     Fault(
         "the slice that a reader may be at is deleted",
         _WRITER,
-        "        self._delete(file.path for _, *older in groups for piece in older for file in "
-        "piece.files)\n",
-        "        self._delete(f.path for them in groups for piece in them for f in piece.files)\n",
+        "        self._delete(\n"
+        "            file.path for _, *older in groups for file_slice in older "
+        "for file in file_slice.files\n"
+        "        )\n",
+        "        self._delete(\n"
+        "            file.path for them in groups for file_slice in them "
+        "for file in file_slice.files\n"
+        "        )\n",
         _KEEPING,
     ),
     Fault(

@@ -60,8 +60,8 @@ class Landing:
         return found
 
 
-def pieces(found: Replay) -> list[tuple[str, tuple[str, ...]]]:
-    return [(piece.instant, files_of(piece.range).names) for piece in found.pieces]
+def ranges(found: Replay) -> list[tuple[str, tuple[str, ...]]]:
+    return [(item.instant, files_of(item.range).names) for item in found.ranges]
 
 
 def filled(names: Iterable[str]) -> Landing:
@@ -78,7 +78,7 @@ def test_files_are_of_the_commits_that_took_them_in() -> None:
     landing.put(file("late", 0), file("z", 9))
     landing.take("late")
     found = landing.replay()
-    assert pieces(found) == [("001", ("a",)), ("002", ("b",)), ("003", ("late",))]
+    assert ranges(found) == [("001", ("a",)), ("002", ("b",)), ("003", ("late",))]
     assert (found.gone, found.gone_until, found.whole) == ((), "", frozenset({"001", "002", "003"}))
 
 
@@ -88,13 +88,13 @@ def test_a_commit_that_does_not_name_all_its_files_is_known_by_its_position() ->
     landing.take(*"bcde", named=2)
     landing.put(file("f", 4))
     landing.take("f")
-    assert pieces(landing.replay()) == [("001", ("a",)), ("002", tuple("bcde")), ("003", ("f",))]
+    assert ranges(landing.replay()) == [("001", ("a",)), ("002", tuple("bcde")), ("003", ("f",))]
     del landing.files["b"], landing.files["e"]
     found = landing.replay()
-    assert pieces(found) == [("001", ("a",)), ("002", ("c", "d")), ("003", ("f",))]
+    assert ranges(found) == [("001", ("a",)), ("002", ("c", "d")), ("003", ("f",))]
     assert (found.gone, found.gone_until) == (("2 files: b, ...",), "002")
     # What an older commit had is not told from the rest of it where that one is not known.
-    assert pieces(landing.replay(newest=2))[0] == ("", ("a",))
+    assert ranges(landing.replay(newest=2))[0] == ("", ("a",))
 
 
 def test_a_file_that_left_and_came_back_was_taken_in_twice() -> None:
@@ -104,24 +104,24 @@ def test_a_file_that_left_and_came_back_was_taken_in_twice() -> None:
     landing.take("c")
     landing.put(away)
     landing.take("a")
-    names = [name for _, names in pieces(landing.replay()) for name in names]
+    names = [name for _, names in ranges(landing.replay()) for name in names]
     assert names == ["a", "b", "c", "a"]
     joined = landing.replay().joined
-    ranges = [piece.range for piece in landing.replay().pieces]
-    together = joined(ranges[:3])
+    found = [item.range for item in landing.replay().ranges]
+    together = joined(found[:3])
     assert together is not None and together.names == ("a", "b", "c")
-    assert joined(ranges) is None
+    assert joined(found) is None
 
 
 def test_a_replaced_file_is_not_the_one_that_was_taken_in() -> None:
     landing = filled("ab")
     landing.put(file("a", 5))
     waiting = landing.replay()
-    assert pieces(waiting) == [("002", ("b",))]
+    assert ranges(waiting) == [("002", ("b",))]
     assert waiting.gone == ("1 file, 1 of them replaced: a",)
     landing.take("a")
     found = landing.replay()
-    assert pieces(found) == [("002", ("b",)), ("003", ("a",))]
+    assert ranges(found) == [("002", ("b",)), ("003", ("a",))]
     assert (found.gone_until, found.whole) == ("001", frozenset({"002", "003"}))
 
 
@@ -132,15 +132,15 @@ def test_late_files_below_the_floor_are_not_taken_for_those_of_the_table() -> No
     assert landing.position.floor is not None and landing.position.settled > 2
     landing.put(file("late", 0.5))
     assert landing.position.has_taken(landing.files["late"])
-    names = [name for _, names in pieces(landing.replay()) for name in names]
+    names = [name for _, names in ranges(landing.replay()) for name in names]
     assert names == [*"abcde", "x"]
     # Where commits are not known any more, nobody can say which of them is the late one.
     found = landing.replay(newest=1)
-    assert pieces(found) == [("006", ("x",))]
+    assert ranges(found) == [("006", ("x",))]
     assert found.gone == (
         "what was taken in before 006: no commit says what that was",
         "6 files that may have come late",
     )
     del landing.files["late"]
-    names = [name for _, names in pieces(landing.replay(newest=1)) for name in names]
+    names = [name for _, names in ranges(landing.replay(newest=1)) for name in names]
     assert names == [*"abcde", "x"]

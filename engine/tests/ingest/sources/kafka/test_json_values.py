@@ -24,7 +24,7 @@ def test_columns_are_those_of_the_schema() -> None:
     assert bad == {}
 
 
-def test_many_values_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_values_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_rows, "_AT_ONCE", 7)
     values = [b'{"id": %d}' % number for number in range(50)]
     values[6], values[7], values[49] = b"no", b'\n\t{"id":\r\n 7}', b""

@@ -137,10 +137,10 @@ def writer(kafka_broker: KafkaBroker) -> Writer:
 
 @pytest.fixture(autouse=True)
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many spans of each partition, and many pieces of each span."""
+    """Many spans of each partition, and many blocks of each span."""
     monkeypatch.setattr(on_spark, "_SPAN_OFFSETS_MIN", 40)
     monkeypatch.setattr(on_spark, "_SPAN_BYTES", 1)
-    monkeypatch.setattr(on_spark, "PIECE_RECORDS", 17)
+    monkeypatch.setattr(on_spark, "BLOCK_RECORDS", 17)
 
 
 def feed_of(folder: Path, writer: Writer, **declared: Any) -> TopicFeed:

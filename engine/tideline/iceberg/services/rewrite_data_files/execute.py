@@ -1,9 +1,9 @@
 """Rewriting one file group: its live rows, in new files under the output spec.
 
-1. `split_group` cuts the group's files at their row groups and packs the pieces, each pack about
-   one new file.
-2. `write_pieces` streams a pack into new files, row group by row group: those that need no change
-   as they are stored, the others as rows. Or it sorts the pack in memory.
+1. `split_group` cuts the group's files at their row groups and packs these splits, each pack
+   about one new file.
+2. `write_file_splits` streams a pack into new files, row group by row group: those that need no
+   change as they are stored, the others as rows. Or it sorts the pack in memory.
 
 Source: Iceberg's `SparkBinPackFileRewriteRunner`.
 """
@@ -27,9 +27,9 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.data_locations import DataLocations
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece
+from tideline.iceberg.services.rewrite_data_files.file_split import FileSplit
 from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
-from tideline.iceberg.services.rewrite_data_files.stored_pieces import StoredPieces
+from tideline.iceberg.services.rewrite_data_files.stored_file_splits import StoredFileSplits
 from tideline.iceberg.table.file_io import FileIO
 
 
@@ -69,23 +69,23 @@ class RewriteContext:
         return cls(rows, files, DataLocations.of(metadata), write_id, order)
 
 
-def write_pieces(
+def write_file_splits(
     io: FileIO,
     context: RewriteContext,
     target: Output,
-    pieces: Sequence[FilePiece],
+    file_splits: Sequence[FileSplit],
     order: RowOrder | None,
     files: int,
 ) -> tuple[DataFile, ...]:
-    """Rewrite some pieces of a group; ordered ones into `files` equal files, sorted in memory.
+    """Rewrite some file splits of a group; ordered ones into `files` equal files, sorted in memory.
 
     When it fails none of the new files remains. Raises CorruptTableError, UnsupportedTableError,
     ObjectNotFoundError, StorageUnavailableError.
     """
     if order is None and target.partition is not None:
-        stored = StoredPieces(io, context.rows, context.files, pieces)
+        stored = StoredFileSplits(io, context.rows, context.files, file_splits)
         return write_data_files(io, context.files, target, stored.rows(), copies=stored.copies())
-    rows = read_pieces(io, context.rows, pieces)
+    rows = read_file_splits(io, context.rows, file_splits)
     if order is None:
         return write_data_files(io, context.files, target, rows)
     written: list[DataFile] = []
@@ -108,13 +108,13 @@ def group_order(context: RewriteContext, group: FileGroup) -> RowOrder | None:
     return (context.order or RowOrder(())).within(spec)
 
 
-def read_pieces(
-    io: FileIO, layout: RowLayout, pieces: Sequence[FilePiece]
+def read_file_splits(
+    io: FileIO, layout: RowLayout, file_splits: Sequence[FileSplit]
 ) -> Iterator[pa.RecordBatch]:
-    """The live rows of the pieces, one after another."""
+    """The live rows of the file splits, one after another."""
     reader = FileRows(io, layout)
-    for piece in pieces:
-        yield from reader.batches(piece.task, piece.part)
+    for file_split in file_splits:
+        yield from reader.batches(file_split.task, file_split.part)
 
 
 def known_partition(group: FileGroup, spec: PartitionSpec) -> tuple[Any, ...] | None:

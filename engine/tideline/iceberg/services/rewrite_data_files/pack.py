@@ -12,10 +12,10 @@ from tideline.iceberg.services.rewrite_data_files.execute import (
     RewriteContext,
     group_order,
     output,
-    write_pieces,
+    write_file_splits,
 )
-from tideline.iceberg.services.rewrite_data_files.file_piece import (
-    FilePiece,
+from tideline.iceberg.services.rewrite_data_files.file_split import (
+    FileSplit,
     split_group,
     whole_files,
 )
@@ -25,23 +25,23 @@ from tideline.iceberg.table.file_io import FileIO
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Pieces of a group that become about one new file, or `files` equal ones when sorted."""
+    """File splits of a group that become about one new file, or `files` equal ones when sorted."""
 
     group: int
     target: Output
-    pieces: tuple[FilePiece, ...]
+    file_splits: tuple[FileSplit, ...]
     order: RowOrder | None
     files: int
 
     @property
     def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.pieces)
+        return sum(file_split.size_bytes for file_split in self.file_splits)
 
     def write(self, io: FileIO, context: RewriteContext, *, attempt: int) -> tuple[DataFile, ...]:
-        """The new files; when that fails none remains. Raises as `write_pieces`."""
+        """The new files; when that fails none remains. Raises as `write_file_splits`."""
         prefix = f"{self.target.name_prefix}-{attempt}"
         target = replace(self.target, name_prefix=prefix)
-        return write_pieces(io, context, target, self.pieces, self.order, self.files)
+        return write_file_splits(io, context, target, self.file_splits, self.order, self.files)
 
 
 def packs_of(context: RewriteContext, groups: Sequence[FileGroup]) -> list[Pack]:
@@ -49,10 +49,10 @@ def packs_of(context: RewriteContext, groups: Sequence[FileGroup]) -> list[Pack]
     packs: list[Pack] = []
     for group in groups:
         order = group_order(context, group)
-        pieces = split_group(group) if order is None else [whole_files(group)]
+        split_packs = split_group(group) if order is None else [whole_files(group)]
         packs += [
             Pack(group.index, output(context, group, f"{number:05d}"), pack, order,
                  group.outputs_expected)
-            for number, pack in enumerate(pieces)
+            for number, pack in enumerate(split_packs)
         ]  # fmt: skip
     return sorted(packs, key=lambda pack: pack.size_bytes, reverse=True)

@@ -1,7 +1,7 @@
-"""Rows of a group that memory does not hold, cut into parts of its order: splits, and who is where.
+"""Rows of a group that memory does not hold, cut into parts of its order.
 
 1. `sampled_keys` takes evenly spaced rows of the key columns; `Routes.of` cuts the order at them.
-2. `Routes.routed` sends the rows of some pieces of files to the parts that they belong to.
+2. `Routes.routed` sends the rows of some file splits to the parts that they belong to.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.metadata.schema import Schema
-from tideline.iceberg.services.rewrite_data_files.execute import read_pieces
-from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece
+from tideline.iceberg.services.rewrite_data_files.execute import read_file_splits
+from tideline.iceberg.services.rewrite_data_files.file_split import FileSplit
 from tideline.iceberg.table.file_io import FileIO
 
 SAMPLE_ROWS_PER_PART = 2_000
@@ -45,10 +45,10 @@ class Routes:
         return cls(ordered, schema, splits)
 
     def routed(
-        self, io: FileIO, layout: RowLayout, pieces: Sequence[FilePiece]
+        self, io: FileIO, layout: RowLayout, file_splits: Sequence[FileSplit]
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The live rows of some pieces by the number of their part, tens of megabytes at a time."""
-        for gathered_rows in gathered(read_pieces(io, layout, pieces), _ROUTED_BYTES):
+        """The live rows of some file splits by the number of their part, many megabytes at once."""
+        for gathered_rows in gathered(read_file_splits(io, layout, file_splits), _ROUTED_BYTES):
             rows = gathered_rows.combine_chunks()
             numbers = self.order.part_numbers(self.order.keys(rows, self.schema), self.splits)
             if self.splits.num_rows < _SHORT_NUMBERS:
@@ -79,13 +79,13 @@ def key_layout(layout: RowLayout, order: RowOrder) -> RowLayout:
 
 
 def sampled_keys(
-    io: FileIO, keys: RowLayout, pieces: Sequence[FilePiece], rows_wanted: int
+    io: FileIO, keys: RowLayout, file_splits: Sequence[FileSplit], rows_wanted: int
 ) -> pa.Table:
-    """About so many rows of some pieces, evenly spaced."""
-    rows_known = sum(piece.task.data_file.record_count for piece in pieces)
+    """About so many rows of some file splits, evenly spaced."""
+    rows_known = sum(file_split.task.data_file.record_count for file_split in file_splits)
     step = max(1, rows_known // rows_wanted)
     thinned = [
         rows.take(pa.array(np.arange(0, rows.num_rows, step)))
-        for rows in read_pieces(io, keys, pieces)
+        for rows in read_file_splits(io, keys, file_splits)
     ]
     return pa.Table.from_batches(thinned, schema=arrow_schema(keys.fields))

@@ -1,7 +1,7 @@
 """Sorting a file group that memory does not hold, in this process, through files on its disk.
 
 1. A sample of the sort keys cuts the order into many parts (`row_routing`).
-2. Threads read pieces of files and append the rows of each part, compressed, to a file of their own
+2. Threads read file splits and append the rows of each part, compressed, to a file of their own
    in a temporary folder; where the blocks of a part lie is kept in memory.
 3. Each new file is written by one thread: neighbouring parts that together are small enough are
    loaded, sorted and written, then the next ones.
@@ -28,7 +28,7 @@ from tideline.iceberg.data.partitioned_writer import write_data_files
 from tideline.iceberg.data.row_order import RowOrder
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.services.rewrite_data_files.execute import RewriteContext, output
-from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece, packed_pieces
+from tideline.iceberg.services.rewrite_data_files.file_split import FileSplit, packed_splits
 from tideline.iceberg.services.rewrite_data_files.plan import FileGroup
 from tideline.iceberg.services.rewrite_data_files.row_routing import (
     SAMPLE_ROWS_PER_PART,
@@ -41,7 +41,7 @@ from tideline.iceberg.table.file_io import FileIO
 PART_BYTES = 16 * 1024 * 1024
 """Stored bytes of a part."""
 _PARTS_MAX = 4096
-_PIECE_BYTES = 24 * 1024 * 1024
+_SPLIT_BYTES = 24 * 1024 * 1024
 _LOADED_BYTES = 64 * 1024 * 1024
 """Rows in memory that are sorted at once, unless one part has more."""
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -81,9 +81,9 @@ class SpilledSort:
             closing(_Spill(Path(folder))) as spilled,
             ThreadPoolExecutor(self.threads, thread_name_prefix="sort") as pool,
         ):
-            pieces = packed_pieces(self.group, min(_PIECE_BYTES, 4 * self.part_bytes))
-            routes = self._routes(pool, pieces)
-            _all(pool, lambda pair: self._spill(spilled, routes, *pair), enumerate(pieces))
+            file_splits = packed_splits(self.group, min(_SPLIT_BYTES, 4 * self.part_bytes))
+            routes = self._routes(pool, file_splits)
+            _all(pool, lambda pair: self._spill(spilled, routes, *pair), enumerate(file_splits))
             files = [file for file in range(self._files) if spilled.has_rows(self._of(file))]
             written: list[DataFile] = []
             try:
@@ -113,19 +113,21 @@ class SpilledSort:
         """The parts of a file."""
         return range(file * self._parts, (file + 1) * self._parts)
 
-    def _routes(self, pool: ThreadPoolExecutor, pieces: Sequence[tuple[FilePiece, ...]]) -> Routes:
+    def _routes(
+        self, pool: ThreadPoolExecutor, file_splits: Sequence[tuple[FileSplit, ...]]
+    ) -> Routes:
         parts = self._files * self._parts
         keys = key_layout(self.context.rows, self.order)
-        wanted = max(1, SAMPLE_ROWS_PER_PART * parts // len(pieces))
-        samples = _all(pool, lambda some: sampled_keys(self.io, keys, some, wanted), pieces)
+        wanted = max(1, SAMPLE_ROWS_PER_PART * parts // len(file_splits))
+        samples = _all(pool, lambda some: sampled_keys(self.io, keys, some, wanted), file_splits)
         sample = pa.concat_tables(samples)
         return Routes.of(self.order, keys, sample, self.context.rows.schema, parts)
 
     def _spill(
-        self, spilled: _Spill, routes: Routes, number: int, pieces: tuple[FilePiece, ...]
+        self, spilled: _Spill, routes: Routes, number: int, file_splits: tuple[FileSplit, ...]
     ) -> None:
         with spilled.file() as stream:
-            for part, rows in routes.routed(self.io, self.context.rows, pieces):
+            for part, rows in routes.routed(self.io, self.context.rows, file_splits):
                 spilled.append(stream, part, rows, source=number)
 
     def _write(self, spilled: _Spill, order: RowOrder, file: int) -> tuple[DataFile, ...]:
@@ -165,7 +167,7 @@ class _Spill:
             self._idle.append(stream)
 
     def append(self, stream: BinaryIO, part: int, rows: pa.Table, *, source: int) -> None:
-        """Put rows of a part at the end of a file; they come from the pieces of this number."""
+        """Put rows of a part at the end of a file; `source` is the number of their file splits."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
             writer.write_table(rows)

@@ -17,7 +17,7 @@ from tideline.ingest.sources.files.arrived import ArrivedFile, FileRange
 from tideline.ingest.sources.files.declared import DeclaredFiles
 from tideline.ingest.sources.files.listing import FileListing, files_of
 from tideline.ingest.sources.files.position import FilesPosition
-from tideline.ingest.sources.replay import History, Piece, Replay, TakenIn
+from tideline.ingest.sources.replay import History, Replay, ReplayRange, TakenIn
 from tideline.ingest.sources.source import Available, Declared, Limits, Lost, Position, Range
 from tideline.wording import counted
 
@@ -42,15 +42,15 @@ def replay_files(
     for taken, before in _pairs(history()):
         found.note(taken, before)
     found.note_rest(available, until)
-    pieces = [Piece(part) for file in found.unknown for part in _ranges([file])]
-    pieces += [
-        Piece(part, instant)
+    ranges = [ReplayRange(part) for file in found.unknown for part in _ranges([file])]
+    ranges += [
+        ReplayRange(part, instant)
         for instant, files in sorted(found.by_commit.items())
         for part in _ranges(files)
     ]
-    size_bytes = sum(piece.range.size_bytes for piece in pieces)
+    size_bytes = sum(item.range.size_bytes for item in ranges)
     return Replay(
-        tuple(pieces),
+        tuple(ranges),
         tuple(found.words()),
         lambda _: False,
         size_bytes // _ROW_BYTES,

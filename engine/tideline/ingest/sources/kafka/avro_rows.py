@@ -1,6 +1,6 @@
 """Values that are Avro records behind the number or GUID of their schema, as Arrow rows.
 
-The values of each schema are read in one piece; their columns are those of the schema by which
+The values of each schema are read at once; their columns are those of the schema by which
 they were written. A key is a record with columns of the record key, or the value of the only one.
 """
 

@@ -1,11 +1,11 @@
-"""Records of partitions as rows of a table: those of a range, or of a piece of one.
+"""Records of partitions as rows of a table: those of a range, or of a part of one.
 
 1. Values become rows by their format (`values`). A record without a value, a tombstone, deletes
    what its key names: an object with the columns of the record key, or the value of the only one.
 2. A record that is neither, or lacks a column of the key or the order, is a bad row, known by its
    partition and offset.
 3. Rows arrive in the order of their offsets, which is the order of records of a key; those of one
-   partition before those of the next. So what is read in pieces, by several processes, arrives as
+   partition before those of the next. So what is read in parts, by several processes, arrives as
    it does in one.
 """
 

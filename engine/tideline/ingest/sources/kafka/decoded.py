@@ -144,7 +144,7 @@ def read_halves(
 
     `read` gives a row for each value, or raises NoRowError. Then the values are halved until those
     at fault stand alone: as many readings as there are bad ones, times the logarithm of all. With
-    `at_once` no more of them are read in one piece.
+    `at_once` no more of them are read together.
     """
     tables: list[pa.Table] = []
     length = at_once or max(1, len(values))

@@ -1,6 +1,6 @@
 """Values that are JSON objects, as Arrow rows; which of them are none, and why.
 
-Many values are read in one piece, one a line: a vectorised reader takes the columns that are
+Many values are read at once, one a line: a vectorised reader takes the columns that are
 declared, by their types, and ignores others. Where that fails, or gives another number of rows,
 they are halved (`decoded`).
 """

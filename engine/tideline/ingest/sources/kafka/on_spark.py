@@ -26,13 +26,13 @@ from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.reader import Kept
 from tideline.ingest.sources.kafka.records import KafkaRange
 from tideline.ingest.sources.kafka.span_tasks import (
-    PIECE_RECORDS,
-    PIECE_SCHEMA,
+    BLOCK_RECORDS,
+    BLOCK_SCHEMA,
     ReadSpans,
     UnpackRows,
-    bad_of_piece,
-    columns_of_pieces,
-    digests_of_piece,
+    bad_of_block,
+    columns_of_blocks,
+    digests_of_block,
 )
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Measured, Range, Shape
@@ -50,11 +50,11 @@ _SPAN_OFFSETS_MIN, _SPAN_OFFSETS_UNKNOWN = 1_000, 100_000
 
 @dataclass(frozen=True, slots=True)
 class KeptRecords:
-    """What executors have read of a range for a shape, as pieces; `digests` are of bad records."""
+    """What executors have read of a range for a shape, as blocks; `digests` are of bad records."""
 
     taken: KafkaRange
     shape: Shape
-    pieces: DataFrame
+    blocks: DataFrame
     columns: pa.Schema
     measured: Measured
     digests: frozenset[int]
@@ -66,22 +66,22 @@ class KeptRecords:
         """Raises as reading in one process does."""
         ValueReader(declared, shape).check()
         spans = taken.divided(_span_length(taken, session.sparkContext.defaultParallelism))
-        task = ReadSpans(declared, shape, spans, taken.shifts, PIECE_RECORDS)
+        task = ReadSpans(declared, shape, spans, taken.shifts, BLOCK_RECORDS)
         tasks = numbered(session, max(1, len(spans)))
-        pieces = read_once(tasks.mapInArrow(task, arrow_to_spark(PIECE_SCHEMA)))
+        blocks = read_once(tasks.mapInArrow(task, arrow_to_spark(BLOCK_SCHEMA)))
         try:
             with raised_errors():
-                facts = pieces.select("arrival", "columns", "records", "size_bytes", "digests")
+                facts = blocks.select("arrival", "columns", "records", "size_bytes", "digests")
                 found = sorted(facts.collect(), key=lambda row: row["arrival"])
         except BaseException:
-            pieces.unpersist()
+            blocks.unpersist()
             raise
         size_bytes = sum(row["size_bytes"] for row in found)
         return cls(
             taken,
             shape,
-            pieces,
-            columns_of_pieces(bytes(row["columns"]) for row in found),
+            blocks,
+            columns_of_blocks(bytes(row["columns"]) for row in found),
             Measured(
                 replace(taken, size_bytes=size_bytes),
                 sum(row["records"] for row in found),
@@ -91,7 +91,7 @@ class KeptRecords:
                 digest
                 for row in found
                 if row["digests"] is not None
-                for digest in digests_of_piece(bytes(row["digests"]))
+                for digest in digests_of_block(bytes(row["digests"]))
             ),
         )
 
@@ -99,7 +99,7 @@ class KeptRecords:
         """The good rows, those left out that a later tombstone deletes."""
         wanted = arrow_to_spark(self.columns)
         task = UnpackRows(self.columns, spark_to_arrow(wanted))
-        rows = self.pieces.select("rows").mapInArrow(task, wanted)
+        rows = self.blocks.select("rows").mapInArrow(task, wanted)
         if DELETED_FLAG not in self.columns.names:
             return rows
         return without_deleted(rows, self.shape.record_key, self.shape.ordering_columns)
@@ -107,10 +107,10 @@ class KeptRecords:
     def bad(self, rows_max: int | None) -> BadInput:
         """Bad records by partition, where one has more than may be set aside only its first."""
         found: dict[str, list[BadRow]] = {}
-        bad = self.pieces.where("bad is not null").orderBy("arrival").select("bad")
+        bad = self.blocks.where("bad is not null").orderBy("arrival").select("bad")
         with raised_errors():
             for row in bad.toLocalIterator():
-                name, rows = bad_of_piece(bytes(row["bad"]))
+                name, rows = bad_of_block(bytes(row["bad"]))
                 kept = found.setdefault(name, [])
                 if rows_max is None or len(kept) <= rows_max:
                     kept += rows
@@ -119,7 +119,7 @@ class KeptRecords:
         return BadInput(rows={name: tuple(rows) for name, rows in found.items()}).limited(rows_max)
 
     def release(self) -> None:
-        self.pieces.unpersist()
+        self.blocks.unpersist()
 
 
 @dataclass(frozen=True, slots=True)

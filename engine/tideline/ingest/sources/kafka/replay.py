@@ -6,7 +6,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
-from tideline.ingest.sources.replay import History, Piece, Replay
+from tideline.ingest.sources.replay import History, Replay, ReplayRange
 from tideline.ingest.sources.source import Available, Declared, Lost, Position
 from tideline.wording import counted
 
@@ -28,7 +28,7 @@ def replay_topics(
         return Lost(
             "the table began at the end of its topics", "where that was is not known any more"
         )
-    pieces: list[Piece] = []
+    ranges: list[ReplayRange] = []
     gone: list[str] = []
     rows = 0
     affordable = _BYTES_MAX // until.offset_bytes if until.offset_bytes else RECORDS_MAX
@@ -46,14 +46,14 @@ def replay_topics(
         rows += max(0, end - begin)
         for at in range(begin, end, length):
             span = Span(partition, topic_id, at, min(at + length, end))
-            pieces.append(Piece(KafkaRange((span,))))
+            ranges.append(ReplayRange(KafkaRange((span,))))
 
     def keeps_after(position: Position) -> bool:
         assert isinstance(position, KafkaPosition)
         return all(available.partitions[item].first <= position.next.get(item, 0)
                    for item in until.next)  # fmt: skip
 
-    return Replay(tuple(pieces), tuple(gone), keeps_after, rows)
+    return Replay(tuple(ranges), tuple(gone), keeps_after, rows)
 
 
 def _first(history: History) -> Position | None:

@@ -37,7 +37,7 @@ from tideline.secret_values import note_secrets
 
 _ANSWER_S = 20.0
 _ANSWER_BYTES_MAX = 4 << 20
-_PIECE_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _SCHEMES = ("http://", "https://")
 _SCHEMAS_KEPT = 1_000
 _REFERENCES_MAX = 100
@@ -171,8 +171,8 @@ def _body(response: http.client.HTTPResponse, registry: str, what: str) -> bytes
     """All of an answer; one that trickles has no more time than one that is silent."""
     until_s = time.monotonic() + _ANSWER_S
     body = b""
-    while piece := response.read1(_PIECE_BYTES):
-        body += piece
+    while chunk := response.read1(_CHUNK_BYTES):
+        body += chunk
         if len(body) > _ANSWER_BYTES_MAX:
             raise NoRowError(f"{what} has more than {_ANSWER_BYTES_MAX:,} bytes")
         if time.monotonic() > until_s:

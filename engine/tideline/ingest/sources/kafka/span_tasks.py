@@ -2,9 +2,9 @@
 
 1. A task reads its spans by assigned offsets, with the client, the credentials and the decoders
    that a process alone uses. A task that is repeated reads the same.
-2. Records become rows in pieces, so that a task holds one piece, whatever its span has. A piece is
+2. Records become rows in blocks, so that a task holds one block, whatever its span has. A block is
    an Arrow stream with what is known of it beside it: columns, counts, records that are bad.
-3. `UnpackRows` gives the rows of pieces in the columns that all pieces have together.
+3. `UnpackRows` gives the rows of blocks in the columns that all blocks have together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Shape
 from tideline.spark.task_errors import carried_errors
 
-PIECE_SCHEMA = pa.schema(
+BLOCK_SCHEMA = pa.schema(
     [
         ("arrival", pa.int64()),
         ("rows", pa.binary()),
@@ -38,8 +38,8 @@ PIECE_SCHEMA = pa.schema(
         ("digests", pa.binary()),
     ]
 )
-_PIECE_BYTES = 16 * 1024 * 1024
-PIECE_RECORDS = 50_000
+_BLOCK_BYTES = 16 * 1024 * 1024
+BLOCK_RECORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ReadSpans:
     shape: Shape
     spans: tuple[Span, ...]
     shifts: Mapping[TopicPartition, int]
-    piece_records: int = PIECE_RECORDS
+    block_records: int = BLOCK_RECORDS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carried_errors():
@@ -62,19 +62,19 @@ class ReadSpans:
         wanted = KafkaRange((span,))
         batch = self._batch()
         for found in read_records(self.declared, wanted, self.shifts):
-            for records in found.divided(self.piece_records):
+            for records in found.divided(self.block_records):
                 batch.add(records)
-                if batch.size_bytes >= _PIECE_BYTES or len(batch.records) >= self.piece_records:
-                    yield self._piece(batch, span)
+                if batch.size_bytes >= _BLOCK_BYTES or len(batch.records) >= self.block_records:
+                    yield self._block(batch, span)
                     batch = self._batch()
-        # Before the last piece, for a task whose pieces were all taken has succeeded.
+        # Before the last block, for a task whose blocks were all taken has succeeded.
         require_same_topics(self.declared, wanted)
-        yield self._piece(batch, span)
+        yield self._block(batch, span)
 
     def _batch(self) -> RecordBatch:
         return RecordBatch(self.declared, self.shape, ValueReader(self.declared, self.shape))
 
-    def _piece(self, batch: RecordBatch, span: Span) -> pa.RecordBatch:
+    def _block(self, batch: RecordBatch, span: Span) -> pa.RecordBatch:
         found = batch.rows()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.table.schema) as stream:
@@ -91,14 +91,14 @@ class ReadSpans:
             pickle.dumps([row.digest for row in bad]) if bad else None,
         )
         arrays = [
-            pa.array([value], item.type) for value, item in zip(values, PIECE_SCHEMA, strict=True)
+            pa.array([value], item.type) for value, item in zip(values, BLOCK_SCHEMA, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=PIECE_SCHEMA)
+        return pa.RecordBatch.from_arrays(arrays, schema=BLOCK_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackRows:
-    """The task function that gives the rows of pieces as `shown`, whose columns have the names and
+    """The task function that gives the rows of blocks as `shown`, whose columns have the names and
     the order of `schema`; picklable."""
 
     schema: pa.Schema
@@ -106,8 +106,8 @@ class UnpackRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for piece in batch.column(0):
-                with pa.ipc.open_stream(piece.as_buffer()) as stream:
+            for block in batch.column(0):
+                with pa.ipc.open_stream(block.as_buffer()) as stream:
                     yield from self._rows(stream.read_all()).to_batches()
 
     def _rows(self, found: pa.Table) -> pa.Table:
@@ -121,8 +121,8 @@ class UnpackRows:
         return whole.cast(self.shown)
 
 
-def columns_of_pieces(columns: Iterable[bytes]) -> pa.Schema:
-    """Those of all pieces together. Raises InvalidDataError where they do not go together."""
+def columns_of_blocks(columns: Iterable[bytes]) -> pa.Schema:
+    """Those of all blocks together. Raises InvalidDataError where they do not go together."""
     found = [pa.ipc.read_schema(pa.py_buffer(item)) for item in columns]
     try:
         return pa.unify_schemas(found, promote_options="permissive")
@@ -130,12 +130,12 @@ def columns_of_pieces(columns: Iterable[bytes]) -> pa.Schema:
         raise InvalidDataError(f"values differ in types: {error}; give source.schema") from error
 
 
-def bad_of_piece(packed: bytes) -> tuple[str, list[BadRow]]:
-    """The partition and the bad records of a piece."""
+def bad_of_block(packed: bytes) -> tuple[str, list[BadRow]]:
+    """The partition and the bad records of a block."""
     found: tuple[str, list[BadRow]] = pickle.loads(packed)
     return found
 
 
-def digests_of_piece(packed: bytes) -> list[int]:
+def digests_of_block(packed: bytes) -> list[int]:
     found: list[int] = pickle.loads(packed)
     return found

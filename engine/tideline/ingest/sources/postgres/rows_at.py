@@ -46,7 +46,7 @@ from tideline.ingest.sources.source import Declared, Position, Shape
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_PIECE_BYTES = 16 << 20
+_CHUNK_BYTES = 16 << 20
 _FLUSHED_WAITED_S = 60.0
 _POLL_S = 0.1
 _ROW_BYTES = 1_000
@@ -114,7 +114,7 @@ class _Reading:
         selected = ", ".join(map(quoted, types))
         statement = f"copy (select {selected} from {self.table.sql}{self.table.where()}) to stdout"
         with connection.cursor().copy(f"{statement} (format csv, force_quote *)".encode()) as copy:
-            for content in _pieces(copy):
+            for content in _chunks(copy):
                 yield from self._known(*texts_of_csv(content, types))
         yield from self._corrected()
 
@@ -182,13 +182,13 @@ def _without(table: pa.Table, faulty: set[int]) -> pa.Table:
     return table.filter(pa.array(good))
 
 
-def _pieces(copy: Any) -> Iterator[bytes]:
-    """What is copied, in pieces that end with a row."""
+def _chunks(copy: Any) -> Iterator[bytes]:
+    """What is copied, in chunks that end with a row."""
     gathered, size = list[bytes](), 0
     for row in copy:
         gathered.append(bytes(row))
         size += len(row)
-        if size >= _PIECE_BYTES:
+        if size >= _CHUNK_BYTES:
             yield b"".join(gathered)
             gathered, size = [], 0
     if gathered:

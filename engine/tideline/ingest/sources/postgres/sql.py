@@ -1,4 +1,4 @@
-"""Pieces of SQL."""
+"""Parts of SQL statements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Values as the server writes them, as Arrow columns; which of them are none, and why.
 
-1. A column is read in one piece.
+1. A column is read all at once.
 2. Where that fails it is halved until the values at fault stand alone: those are null in what is
    given back, and named.
 """

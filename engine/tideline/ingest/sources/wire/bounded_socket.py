@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tideline.ingest.sources.wire.memory_file import memory_file
 
-_PIECE_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 class TooMuchError(Exception):
@@ -44,20 +44,20 @@ class BoundedSocket:
         received = bytearray()
         while len(received) < length:
             self._wait()
-            piece = self.socket.recv(min(length - len(received), _PIECE_BYTES))
-            if not piece:
+            chunk = self.socket.recv(min(length - len(received), _CHUNK_BYTES))
+            if not chunk:
                 raise ConnectionError("the server closed the connection")
-            received += piece
+            received += chunk
         return bytes(received)
 
     def receive_some(self, length_max: int) -> bytes:
         """What comes next, nothing at the end. Raises OSError, TooMuchError."""
         self._wait()
-        piece = self.socket.recv(min(length_max, _PIECE_BYTES))
-        if len(piece) > self.bytes_left:
+        chunk = self.socket.recv(min(length_max, _CHUNK_BYTES))
+        if len(chunk) > self.bytes_left:
             raise TooMuchError("an answer that does not end")
-        self.bytes_left -= len(piece)
-        return piece
+        self.bytes_left -= len(chunk)
+        return chunk
 
     def encrypt(self, context: ssl.SSLContext, host: str) -> None:
         """Speak TLS from now on. Raises OSError, ValueError for a host that is no name."""

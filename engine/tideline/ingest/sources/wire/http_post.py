@@ -78,6 +78,6 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        piece = self._connection.receive_some(len(view))
-        view[: len(piece)] = piece
-        return len(piece)
+        chunk = self._connection.receive_some(len(view))
+        view[: len(chunk)] = chunk
+        return len(chunk)

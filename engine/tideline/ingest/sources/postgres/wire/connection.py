@@ -105,11 +105,11 @@ class WireConnection:
         """See `session.Connection`."""
         words = query.decode() if isinstance(query, bytes) else query
         if params is not None:
-            pieces = words.split("%s")
-            if len(pieces) != len(params) + 1:
+            parts = words.split("%s")
+            if len(parts) != len(params) + 1:
                 raise ValueError("as many parameters as places")
-            numbered = (f"${number}{piece}" for number, piece in enumerate(pieces[1:], 1))
-            words = "".join((pieces[0], *numbered)).replace("%%", "%")
+            numbered = (f"${number}{part}" for number, part in enumerate(parts[1:], 1))
+            words = "".join((parts[0], *numbered)).replace("%%", "%")
         self.socket.send(statement(words, params or ()))
         return FoundRows(self._answer())
 

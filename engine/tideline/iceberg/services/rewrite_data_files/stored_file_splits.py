@@ -1,7 +1,7 @@
-"""The row groups of a pack of file pieces: those that are copied, and the live rows of the others.
+"""The row groups of a pack of file splits: those that are copied, and the live rows of the others.
 
 1. A file that is large enough, and to which no equality deletes apply, has its footer looked at.
-2. The row groups of a piece that fit the new files, at least in another codec, and that no position
+2. The row groups of a split that fit the new files, at least in another codec, and that no position
    is deleted from, are copied. Numbers of NaN, which no footer has, are counted in their columns,
    unless the manifest says that the file has none.
 3. The rest is read as rows, without what is deleted. So is a file whose footer cannot be used here,
@@ -25,22 +25,22 @@ from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.parquet_rows import FilePart, RowGroups
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.scan.task import FileScanTask
-from tideline.iceberg.services.rewrite_data_files.file_piece import FilePiece
+from tideline.iceberg.services.rewrite_data_files.file_split import FileSplit
 from tideline.iceberg.services.rewrite_data_files.stored_file import open_stored, reason_to_encode
 from tideline.iceberg.table.file_io import FileIO
 from tideline.parquet.spliced_file import StoredParquet
 from tideline.parquet.stored_footer import StoredRowGroup
 
 
-class StoredPieces:
-    """Pieces of files whose rows become one pack: first `copies`, then `rows`."""
+class StoredFileSplits:
+    """File splits whose rows become one pack: first `copies`, then `rows`."""
 
     def __init__(
-        self, io: FileIO, rows: RowLayout, files: FileLayout, pieces: Sequence[FilePiece]
+        self, io: FileIO, rows: RowLayout, files: FileLayout, file_splits: Sequence[FileSplit]
     ) -> None:
         self._io = io
         self._files = files
-        self._pieces = pieces
+        self._file_splits = file_splits
         self._reader = FileRows(io, rows)
         self._rules = CopyRules.of(files.fields, files.parquet, files.metrics)
         self._encoded: list[tuple[FileScanTask, FilePart | None]] = []
@@ -53,22 +53,22 @@ class StoredPieces:
     def copies(self) -> Iterator[CopiedRowGroup]:
         """The row groups that are copied. Raises ObjectNotFoundError, StorageUnavailableError and,
         for what counting NaN or reading deletes finds, CorruptTableError."""
-        for piece in self._pieces:
+        for file_split in self._file_splits:
             source = None
-            if reason_to_encode(self._rules, piece.task) is None:
-                source = open_stored(self._io, piece.task.data_file)
+            if reason_to_encode(self._rules, file_split.task) is None:
+                source = open_stored(self._io, file_split.task.data_file)
             if source is None:
-                self._encoded.append((piece.task, piece.part))
+                self._encoded.append((file_split.task, file_split.part))
             else:
-                yield from self._copies_of(piece, source)
+                yield from self._copies_of(file_split, source)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The live rows of all that is not copied. Raises what reading raises."""
         for task, part in self._encoded:
             yield from self._reader.batches(task, part)
 
-    def _copies_of(self, piece: FilePiece, source: StoredParquet) -> Iterator[CopiedRowGroup]:
-        task, part = piece.task, piece.part
+    def _copies_of(self, file_split: FileSplit, source: StoredParquet) -> Iterator[CopiedRowGroup]:
+        task, part = file_split.task, file_split.part
         treatments = self._rules.treatments(source, self._deleted_from(task))
         encoded = set()
         for number, group in enumerate(source.footer.row_groups):

@@ -18,7 +18,7 @@ SPLIT_LOOKBACK = 10
 
 
 @dataclass(frozen=True, slots=True)
-class FilePiece:
+class FileSplit:
     """A data file, or those row groups of it that begin in `part`."""
 
     task: FileScanTask
@@ -29,32 +29,34 @@ class FilePiece:
         return self.task.data_file.file_size_bytes if self.part is None else self.part.length
 
 
-def split_group(group: FileGroup) -> list[tuple[FilePiece, ...]]:
+def split_group(group: FileGroup) -> list[tuple[FileSplit, ...]]:
     """The group's files in packs of about one new file each."""
     if group.outputs_expected == 1:
         return [whole_files(group)]
-    return packed_pieces(group, group.split_size_bytes)
+    return packed_splits(group, group.split_size_bytes)
 
 
-def packed_pieces(group: FileGroup, size_bytes: int) -> list[tuple[FilePiece, ...]]:
+def packed_splits(group: FileGroup, size_bytes: int) -> list[tuple[FileSplit, ...]]:
     """The group's files cut at their row groups, in packs of about so many bytes."""
-    pieces = [piece for task in group.tasks for piece in _pieces(task, size_bytes)]
+    file_splits = [
+        file_split for task in group.tasks for file_split in _file_splits(task, size_bytes)
+    ]
     packs = pack(
-        pieces,
-        lambda piece: piece.size_bytes,
+        file_splits,
+        lambda file_split: file_split.size_bytes,
         size_bytes,
         lookback=SPLIT_LOOKBACK,
         largest_first=True,
     )
-    return [tuple(_joined(pieces)) for pieces in packs]
+    return [tuple(_joined(file_splits)) for file_splits in packs]
 
 
-def whole_files(group: FileGroup) -> tuple[FilePiece, ...]:
+def whole_files(group: FileGroup) -> tuple[FileSplit, ...]:
     """All files of a group, uncut."""
-    return tuple(FilePiece(task, None) for task in group.tasks)
+    return tuple(FileSplit(task, None) for task in group.tasks)
 
 
-def _pieces(task: FileScanTask, split_size_bytes: int) -> Iterator[FilePiece]:
+def _file_splits(task: FileScanTask, split_size_bytes: int) -> Iterator[FileSplit]:
     """A file cut at its row groups; at equal distances when they are not known."""
     size_bytes = task.data_file.file_size_bytes
     offsets = task.data_file.split_offsets or ()
@@ -62,26 +64,26 @@ def _pieces(task: FileScanTask, split_size_bytes: int) -> Iterator[FilePiece]:
         offsets = tuple(range(0, size_bytes, split_size_bytes))
     cuts = (0, *offsets[1:], size_bytes)
     for start, end in pairwise(cuts):
-        yield FilePiece(task, ByteRange(start, end - start))
+        yield FileSplit(task, ByteRange(start, end - start))
 
 
-def _joined(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
-    """Neighbours within a file made one piece."""
-    last: FilePiece | None = None
-    for piece in pieces:
-        if last is not None and _adjoin(last, piece):
-            assert last.part is not None and piece.part is not None
-            joined = ByteRange(last.part.start, last.part.length + piece.part.length)
-            last = FilePiece(last.task, joined)
+def _joined(file_splits: Sequence[FileSplit]) -> Iterator[FileSplit]:
+    """Neighbours within a file made one split."""
+    last: FileSplit | None = None
+    for file_split in file_splits:
+        if last is not None and _adjoin(last, file_split):
+            assert last.part is not None and file_split.part is not None
+            joined = ByteRange(last.part.start, last.part.length + file_split.part.length)
+            last = FileSplit(last.task, joined)
             continue
         if last is not None:
             yield last
-        last = piece
+        last = file_split
     if last is not None:
         yield last
 
 
-def _adjoin(one: FilePiece, other: FilePiece) -> bool:
-    if one.task is not other.task or one.part is None or other.part is None:
+def _adjoin(left: FileSplit, right: FileSplit) -> bool:
+    if left.task is not right.task or left.part is None or right.part is None:
         return False
-    return one.part.start + one.part.length == other.part.start
+    return left.part.start + left.part.length == right.part.start
