@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tideline.clock import SystemClock
 from tideline.ingest.operation.assignment import REPORT_ANNOTATION
 from tideline_operator.api_objects import (
     CONFIG_MAPS,
@@ -19,6 +20,11 @@ from tideline_operator.api_objects import (
     SECRETS,
     Manifest,
 )
+from tideline_operator.decide.observed import Observed
+from tideline_operator.reading.access import Access
+from tideline_operator.reading.table_reading import TableReading
+from tideline_operator.resources.resolved import ResolvedTable
+from tideline_operator.resources.status import LakeTableStatus, OperationPhase
 from tideline_operator.testing.api_server import ApiServer
 from tideline_operator.testing.controller_case import ControllerCase
 from tideline_operator.testing.worker_pods import WorkerPods, until_worker, worker_jobs
@@ -214,6 +220,48 @@ def test_a_worker_that_is_busy_is_waited_for(case: ControllerCase) -> None:
         "it waits",
     )
     assert len(case.cluster.all_jobs()) == 1
+
+
+class LooksLate(TableReading):
+    """Looks at the table `people` after its first operation only when `orders` has the worker."""
+
+    def __init__(self, case: ControllerCase) -> None:
+        super().__init__(SystemClock())
+        self._case = case
+        self.looked_late = False
+
+    def observe(
+        self,
+        access: Access,
+        table: ResolvedTable,
+        status: LakeTableStatus,
+        *,
+        running: frozenset[str] = frozenset(),
+    ) -> Observed:
+        has_ended = any(item.phase is OperationPhase.SUCCEEDED for item in status.operations)
+        if table.resource.metadata.name == "people" and has_ended and not self.looked_late:
+            self._case.until(lambda: self._case.operations("orders"), "orders has the worker")
+            self.looked_late = True
+        return super().observe(access, table, status, running=running)
+
+
+def test_a_worker_is_free_for_others_before_its_table_is_looked_at(
+    case: ControllerCase, workers: WorkerPods
+) -> None:
+    declare_store(case, maxWorkers=1)
+    reader = LooksLate(case)
+    declare(case)
+    case.start(reader=reader)
+    until_worker(case)
+    declare(case, "orders")
+    case.until(
+        lambda: "1 warm worker busy" in case.condition("Ready", "orders").get("message", ""),
+        "it waits",
+    )
+    with workers:
+        case.until(lambda: ended(case, kind="create"), "people was created")
+        case.until(lambda: ended(case, "orders", "create"), "orders was created")
+    assert reader.looked_late
 
 
 def test_an_operation_that_is_too_large_gets_a_job_of_its_own(

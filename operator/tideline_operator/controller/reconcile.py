@@ -2,7 +2,8 @@
 
 1. Resolve what is declared. What cannot be resolved is reported in the conditions, and the turn
    ends.
-2. Settle the operations under way by their Jobs; what ended goes into events and the status.
+2. Settle the operations under way by their Jobs; what ended goes into events and the status. Other
+   tables that wait for a warm worker get it before anything else.
 3. Look at the table, find out which writers' pods have ended, and plan.
 4. If the plan starts something and there is a place for it: write it into the status, which only
    one controller can do, and then create its Job. After a death in between the next turn makes the
@@ -142,6 +143,7 @@ class TableReconciler:
             self._report_trouble(turn, "SpecInvalid", declared.problem, note)
         settled = parts.settler.settle(key, turn.status, turn.now_ms)
         self._report_ends(turn, settled)
+        self._free_workers(turn)
         if declared.placed is not None:
             parts.source.hold(item, declared.placed)
         if declared.table is None:
@@ -229,6 +231,15 @@ class TableReconciler:
         for entry, result in settled.ended:
             for event in events_of(entry, result, turn.status):
                 parts.events.record(turn.item, event)
+
+    def _free_workers(self, turn: Reconciliation) -> None:
+        """Where tables wait for a worker, the next has it while this table is looked at."""
+        parts = self._parts
+        workers = parts.places.workers
+        if workers.waiting and any(entry.worker for entry, _ in turn.ended):
+            self._publish(turn)
+            for waiting in workers.next_in_line():
+                parts.wake(waiting)
 
     def _count_ends(self, turn: Reconciliation) -> None:
         """The ends are in the status now: count them, once."""
