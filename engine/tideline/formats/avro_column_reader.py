@@ -2,9 +2,10 @@
 
 A cursor stands in each record. Field by field, numpy reads at all of them, and moves them on: a
 number of variable length is read in as many steps as the longest has bytes; of a union those are
-read further that are not null. Texts are cut out by Arrow, between bounds that ascend with the
-records. Columns that nobody wants are only stepped over. Of arrays the n-th items are read in all
-records that have as many, and put in the order of the records at last.
+read further that are not null, and where it has several types, those of each of them. Texts are cut
+out by Arrow, between bounds that ascend with the records. Columns that nobody wants are only
+stepped over. Of arrays the n-th items are read in all records that have as many, and put in the
+order of the records at last.
 
 Nothing unusual is taken: records that end elsewhere than their bytes do, texts that are none,
 numbers out of range, arrays of very many items. What is wrong with these the caller finds out in
@@ -38,7 +39,7 @@ def decode_columns(
 ) -> dict[str, pa.Array] | None:
     """The columns of these records that are wanted, in the types of `stored`, which has one for
     each field of the physical schema. None where they are not read here."""
-    schema = resolved_record(schema_json)
+    schema = resolved_record(schema_json, unions=True)
     if schema is None or not datums:
         return None
     body = b"".join(datums)
@@ -160,6 +161,8 @@ class _Records:
         self, branches: list[Any], stored: pa.DataType, at: _Numbers, ends: _Numbers
     ) -> _Read:
         kinds = [branch["type"] for branch in branches]
+        if len(kinds) - kinds.count("null") > 1:
+            return self._members(branches, stored, at, ends)
         number = next((place for place, kind in enumerate(kinds) if kind != "null"), 0)
         chosen, at = self._varints(at, ends)
         is_present = chosen == number
@@ -172,6 +175,37 @@ class _Records:
         make, at[present] = self.read(branches[number], stored, at[present], ends[present])
         places = pa.array(np.cumsum(is_present) - 1, mask=~is_present)
         return lambda: make().take(places), at
+
+    def _members(
+        self, branches: list[Any], stored: pa.DataType, at: _Numbers, ends: _Numbers
+    ) -> _Read:
+        """A union of several types: a struct whose members are null but for that of the value; or
+        one number of the wider type."""
+        chosen, at = self._varints(at, ends)
+        if ((chosen < 0) | (chosen >= len(branches))).any():
+            raise _UnusualError
+        is_struct = pa.types.is_struct(stored)
+        kinds = [stored.field(place).type for place in range(stored.num_fields)] * is_struct
+        made: list[tuple[_Make, _Numbers]] = []
+        is_null = np.zeros(len(at), np.bool_)
+        for number, branch in enumerate(branches):
+            if branch["type"] == "null":
+                is_null = chosen == number
+                continue
+            own = np.flatnonzero(chosen == number)
+            kind = kinds[len(made)] if is_struct else stored
+            make, at[own] = self.read(branch, kind, at[own], ends[own])
+            made.append((make, own))
+
+        def together() -> pa.Array:
+            nulls = pa.array(is_null)
+            if is_struct:
+                members = [_spread(make(), own, len(is_null)) for make, own in made]
+                return pa.StructArray.from_arrays(members, fields=list(stored), mask=nulls)
+            found = pa.concat_arrays([make().cast(stored) for make, _ in made])
+            return _spread(found, np.concatenate([own for _, own in made]), len(is_null))
+
+        return together, at
 
     def _array(self, items: Any, stored: Any, at: _Numbers, ends: _Numbers) -> _Read:
         """Blocks of items behind their number, until there is none."""
@@ -229,3 +263,11 @@ class _Records:
             return pa.StructArray.from_arrays([make() for make in made], fields=list(stored))
 
         return together, at
+
+
+def _spread(values: pa.Array, owners: _Numbers, count: int) -> pa.Array:
+    """Values at the places of these owners, of so many; nothing at the others."""
+    places = np.zeros(count, np.int64)
+    has_none = np.ones(count, np.bool_)
+    places[owners], has_none[owners] = np.arange(len(owners)), False
+    return values.take(pa.array(places, mask=has_none))

@@ -1,7 +1,7 @@
 """Avro schemas whose records are read and written column by column: types with names resolved.
 
-Not taken are unions of several types, types within themselves, and maps, which physical schemas
-have as arrays of records.
+Not taken are types within themselves, and maps, which physical schemas have as arrays of records.
+Unions of several types are read and never written.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ from tideline.formats.avro_blocks import full_name
 
 
 @lru_cache(maxsize=64)
-def resolved_record(schema_json: str) -> dict[str, Any] | None:
+def resolved_record(schema_json: str, *, unions: bool = False) -> dict[str, Any] | None:
     """The schema of a record with every type as an object, and those that names stand for in their
-    places; None for one that is not taken."""
-    found = _Resolver().of(parse_json(schema_json, what="Avro schema"), "")
+    places; None for one that is not taken. With `unions` those of several types are."""
+    found = _Resolver(unions).of(parse_json(schema_json, what="Avro schema"), "")
     return found if isinstance(found, dict) and found["type"] == "record" else None
+
+
+def has_several_types(schema_json: str) -> bool:
+    """Whether a record is taken for its unions of several types alone."""
+    is_taken = resolved_record(schema_json) is not None
+    return not is_taken and resolved_record(schema_json, unions=True) is not None
 
 
 class _Resolver:
     """Resolves one schema; None stands for a type that is not taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, unions: bool) -> None:
+        self._unions = unions
         self._named: dict[str, dict[str, Any] | None] = {}
 
     def of(self, schema: Any, namespace: str) -> Any:
@@ -61,7 +68,7 @@ class _Resolver:
 
     def _union(self, branches: list[Any]) -> list[Any] | None:
         others = [branch for branch in branches if branch != {"type": "null"}]
-        is_taken = len(others) < 2 and len(branches) - len(others) < 2
+        is_taken = (self._unions or len(others) < 2) and len(branches) - len(others) < 2
         return branches if is_taken and None not in others and branches else None
 
 

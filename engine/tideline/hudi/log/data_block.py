@@ -29,6 +29,7 @@ from tideline.formats.avro import (
 )
 from tideline.formats.avro_column_reader import decode_columns
 from tideline.formats.avro_columns import encode_framed_rows, takes
+from tideline.formats.avro_types import has_several_types
 from tideline.formats.hfile import decode_hfile
 from tideline.formats.log_block import (
     BlockKind,
@@ -115,17 +116,20 @@ def decode_avro_rows(
     """The rows of Avro records, which have the types of `schema_json`.
 
     With `are_strangers` each record must end where its bytes do: records of several writers are not
-    checked as a whole. Raises CorruptTableError naming `path`, and UnsupportedTableError for a type
-    that Arrow lacks.
+    checked as a whole. Theirs alone may have unions of several types, which are structs of members.
+    Raises CorruptTableError naming `path`, and UnsupportedTableError for a type that Arrow lacks.
     """
-    wanted = _arrow_schema(schema_json)
+    wanted = _arrow_schema(schema_json, unions=are_strangers)
     physical_json = physical_schema(schema_json)
-    physical = _arrow_schema(physical_json)
+    physical = _arrow_schema(physical_json, unions=are_strangers)
     names = wanted.names if columns is None else _chosen(wanted.names, columns)
     found = decode_columns(physical_json, datums, physical, names) if names else None
     if found is not None:
         arrays = [_to_logical(found[name], wanted.field(name).type) for name in names]
         return pa.Table.from_arrays(arrays, schema=pa.schema(map(wanted.field, names)))
+    if datums and are_strangers and has_several_types(physical_json):
+        # A value does not say what type of a union it has.
+        raise CorruptTableError("Avro records cannot be read", path=path)
     decode = decode_foreign_records if are_strangers else decode_records
     records = decode(physical_json, datums, path=path)
     try:
@@ -210,8 +214,8 @@ def _chosen(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _arrow_schema(schema_json: str) -> pa.Schema:
-    return avro_to_arrow(schema_json)
+def _arrow_schema(schema_json: str, *, unions: bool = False) -> pa.Schema:
+    return avro_to_arrow(schema_json, unions=unions)
 
 
 def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -27,6 +27,11 @@ COLUMN_NAMES = (
     "ingest with a transform (tideline init writes one) or in the source, or name the other "
     "columns in source.schema"
 )
+_WIDER = {
+    frozenset(("int", "long")): pa.int64(),
+    frozenset(("float", "double")): pa.float64(),
+}
+"""What two numbers are together, as Spark reads them, whatever their logical types."""
 _FIELD_NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -50,17 +55,19 @@ def arrow_to_avro(schema: pa.Schema, *, name: str, namespace: str) -> dict[str, 
     return _record(struct, name, namespace, path="")
 
 
-def avro_to_arrow(schema: str | Mapping[str, Any]) -> pa.Schema:
+def avro_to_arrow(schema: str | Mapping[str, Any], *, unions: bool = False) -> pa.Schema:
     """The Arrow schema of an Avro record, given parsed or as JSON.
 
-    Raises CorruptTableError when it is no Avro record schema, UnsupportedTableError naming a column
-    whose type (a union of several types, a recursive record) has no Arrow form.
+    With `unions` a union of several types is a struct whose fields `member0`, `member1` ... are
+    these types, or the wider of two numbers. Raises CorruptTableError when it is no Avro record
+    schema, UnsupportedTableError naming a column whose type (another union of several types, a
+    recursive record) has no Arrow form.
     """
     parsed = parse_json(schema, what="Avro schema") if isinstance(schema, str) else schema
     if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
         raise CorruptTableError("schema is not an Avro record", value=shortened(schema))
     with faults_named("schema is not understood"):
-        return pa.schema(list(_Reader().read_record(parsed, "", "")))
+        return pa.schema(list(_Reader(unions).read_record(parsed, "", "")))
 
 
 def _record(struct: pa.StructType, name: str, namespace: str, path: str) -> dict[str, Any]:
@@ -128,7 +135,8 @@ def decimal_bytes(precision: int) -> int:
 class _Reader:
     """Turns one Avro schema into Arrow, resolving names as it meets their definitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, unions: bool) -> None:
+        self._unions = unions
         self._named: dict[str, pa.DataType | None] = {}
 
     def read_record(self, schema: Mapping[str, Any], namespace: str, path: str) -> pa.StructType:
@@ -156,9 +164,16 @@ class _Reader:
         branches = [branch for branch in schema if branch not in ("null", {"type": "null"})]
         if not branches:
             return pa.null(), True
-        if len(branches) > 1:
+        is_nullable = len(branches) < len(schema)
+        if len(branches) > 1 and not self._unions:
             raise UnsupportedTableError(f"column {path} is a union of several types", value=schema)
-        return self._read_type(branches[0], namespace, path), len(branches) < len(schema)
+        kinds = [self._read_type(branch, namespace, path) for branch in branches]
+        names = [item.get("type") if isinstance(item, Mapping) else item for item in branches]
+        wider = _WIDER.get(frozenset(map(str, names))) if len(names) == 2 else None
+        if len(kinds) == 1 or wider is not None:
+            return wider or kinds[0], is_nullable
+        members = [pa.field(f"member{place}", kind) for place, kind in enumerate(kinds)]
+        return pa.struct(members), is_nullable
 
     def _read_type(self, schema: Any, namespace: str, path: str) -> pa.DataType:
         if isinstance(schema, str):
