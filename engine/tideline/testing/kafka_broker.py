@@ -10,6 +10,7 @@ compaction act within seconds.
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,6 +147,19 @@ class KafkaBroker(KafkaTopics):
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()
+
+    def copy_disk(self) -> Path:
+        """A copy of all that it has stored, while it runs."""
+        copy = Path(tempfile.mkdtemp(dir=self._folder, prefix="copy-")) / "logs"
+        shutil.copytree(self._folder / "logs", copy)
+        return copy
+
+    def restore_disk(self, copy: Path) -> None:
+        """Start it with what it had stored when the copy was made."""
+        self.kill()
+        shutil.rmtree(self._folder / "logs")
+        copy.rename(self._folder / "logs")
+        self.start()
 
 
 @pytest.fixture(scope="session")

@@ -48,8 +48,8 @@ STREAM_FAULTS = (
     Fault(
         "a range of the log ends where the log ended",
         "engine/tideline/ingest/sources/postgres/look.py",
-        "        return PostgresPosition(found.origin, found.until, None, None, noted)\n",
-        "        return PostgresPosition(found.origin, self.flushed, None, None, noted)\n",
+        "found.until, None, None, noted, found.last or last)\n",
+        "self.flushed, None, None, noted, found.last or last)\n",
         _OVER_POSTGRES,
     ),
     Fault(

@@ -129,11 +129,11 @@ def test_a_topic_that_is_created_again_while_it_is_read_is_not_taken_in(
     found = feed(tmp_path, kafka_broker, topic)
     operation = planned(found)
 
-    def after_a_new_start(*given: Any) -> Iterator[Records]:
+    def after_a_new_start(*given: Any, **named: Any) -> Iterator[Records]:
         kafka_broker.delete_topic(topic)
         kafka_broker.create_topic(topic)
         kafka_broker.produce(topic, values((n, 1, "other") for n in range(3)))
-        yield from read_records(*given)
+        yield from read_records(*given, **named)
 
     monkeypatch.setattr(f"{KafkaSource.__module__}.read_records", after_a_new_start)
     result = found.execute(operation)

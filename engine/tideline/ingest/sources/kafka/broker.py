@@ -11,6 +11,7 @@ What reads records does so with the credentials of the environment.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from tideline.ingest.sources.kafka.records import (
     time_ms_of,
 )
 from tideline.ingest.sources.kafka.span_places import SpanPlaces
+from tideline.ingest.sources.kafka.wire.look import replaced_by
 from tideline.ingest.sources.source import Position
 
 if TYPE_CHECKING:
@@ -67,12 +69,15 @@ def look_at(
 
 
 def read_records(
-    source: DeclaredKafka, taken: KafkaRange, shifts: Mapping[TopicPartition, int] | None = None
+    source: DeclaredKafka,
+    taken: KafkaRange,
+    shifts: Mapping[TopicPartition, int] | None = None,
+    epochs: dict[TopicPartition, int] | None = None,
 ) -> Iterator[Records]:
     """The records of a range, some at a time; those of one partition come in their order.
 
-    Their places are in a larger range where `shifts` are those of one. Raises ConfigError,
-    StorageUnavailableError.
+    Their places are in a larger range where `shifts` are those of one. In `epochs` it is noted of
+    what epochs the last records are, once all came. Raises ConfigError, StorageUnavailableError.
     """
     with (
         complaints_of(source, Credentials.of(os.environ), _NO_RECORDS) as complaints,
@@ -80,11 +85,16 @@ def read_records(
     ):
         reading = _Reading(source, taken, shifts or taken.shifts, complaints)
         yield from reading.read(consumer)
+    if epochs is not None:
+        epochs |= reading.epochs
 
 
-def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
-    """What was read is of the topics that were planned. Raises StorageUnavailableError where one
-    was deleted and created again meanwhile: its offsets would be read without an error."""
+def require_same_topics(
+    source: DeclaredKafka, taken: KafkaRange, epochs: Mapping[TopicPartition, int] | None = None
+) -> None:
+    """What was read is of the topics that were planned, and in `epochs` of the same logs. Raises
+    StorageUnavailableError where a topic was deleted and created again meanwhile, or a log cut off:
+    their offsets would be read without an error."""
     with (
         complaints_of(source, Credentials.of(os.environ), _NO_LOOK) as complaints,
         admin_of(source, complaints) as admin,
@@ -96,6 +106,14 @@ def require_same_topics(source: DeclaredKafka, taken: KafkaRange) -> None:
             raise StorageUnavailableError(
                 f"topic {span.partition.topic} was deleted while it was read", path=source.uri
             )
+    known = [span for span in taken.spans if span.epoch is not None]
+    others = [
+        span for span in known if (epochs or {}).get(span.partition, span.epoch) != span.epoch
+    ]
+    if others and _replaced(source, Credentials.of(os.environ), others):
+        raise StorageUnavailableError(
+            "the brokers lost records while they were read", path=source.uri
+        )
 
 
 @dataclass(slots=True)
@@ -107,6 +125,7 @@ class _Reading:
     shifts: Mapping[TopicPartition, int]
     complaints: Complaints
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
 
     def read(self, consumer: Consumer) -> Iterator[Records]:
         spans = [span for span in self.taken.spans if span.length]
@@ -145,6 +164,11 @@ class _Reading:
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             return
+        if error.code() == KafkaError._LOG_TRUNCATION:
+            raise StorageUnavailableError(
+                f"{message.topic()}/{message.partition()} has other records than were looked at",
+                path=self.source.uri,
+            )
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise StorageUnavailableError(
                 f"{message.topic()}/{message.partition()} has no such offset any more",
@@ -160,6 +184,8 @@ class _Reading:
             if found.offset >= self.ends[partition]:
                 finished.append(_assigned(partition))
                 del self.ends[partition]
+                if found.leader_epoch is not None and found.leader_epoch >= 0:
+                    self.epochs[partition] = found.leader_epoch
         if finished:
             consumer.incremental_unassign(finished)
 
@@ -182,6 +208,8 @@ class _Asked:
     source: DeclaredKafka
     admin: AdminClient
     complaints: Complaints
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    """Of the leaders that have said where their partitions end."""
 
     def topic_names(self) -> Collection[str]:
         return self.admin.list_topics(timeout=_ANSWER_S).topics
@@ -233,12 +261,20 @@ class _Asked:
                         raise
                     continue
                 if result.offset != OFFSET_INVALID:
-                    offsets[TopicPartition(found.topic, found.partition)] = result.offset
+                    partition = TopicPartition(found.topic, found.partition)
+                    offsets[partition] = result.offset
+                    if when_ms == LAST_MS and result.leader_epoch is not None:
+                        self.epochs[partition] = result.leader_epoch
             if len(offsets) < len(partitions):
                 if time.monotonic() > deadline_s:
                     raise StorageUnavailableError(_NO_OFFSETS, path=self.source.uri)
                 time.sleep(_PAUSE_S)
         return offsets
+
+    def replaced(self, spans: Sequence[Span]) -> Collection[TopicPartition]:
+        """While a leader leads nothing is replaced."""
+        asked = [span for span in spans if self.epochs.get(span.partition, -1) != span.epoch]
+        return _replaced(self.source, self.complaints.credentials, asked) if asked else ()
 
     def oldest_ms(self, spans: Sequence[Span]) -> int | None:
         return _oldest_ms(self.source, self.complaints, spans)
@@ -268,6 +304,21 @@ def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: Sequence[Sp
                     [_assigned(TopicPartition(*partition)) for partition in come]
                 )
     return min(times_ms, default=None)
+
+
+def _replaced(
+    source: DeclaredKafka, credentials: Credentials, spans: Sequence[Span]
+) -> Collection[TopicPartition]:
+    """Those of these spans whose log is another one before them. The client does not ask for that
+    where it begins to read: it is asked for over connections of this process."""
+
+    def connect(host: str, port: int) -> socket.socket:
+        try:
+            return socket.create_connection((host, port), _ANSWER_S)
+        except OSError as error:
+            raise StorageUnavailableError(str(error)) from error
+
+    return replaced_by(source, credentials, connect, spans)
 
 
 def _assigned(partition: TopicPartition, offset: int | None = None) -> Any:

@@ -44,6 +44,11 @@ class Brokers(Protocol):
         none. Of read_committed the last is that of the oldest transaction that is open."""
         ...
 
+    def replaced(self, spans: Sequence[Span]) -> Collection[TopicPartition]:
+        """Those of these spans with an `epoch` before which the log is not the one of that
+        epoch any more."""
+        ...
+
     def oldest_ms(self, spans: Sequence[Span]) -> int | None:
         """The least time of first records of these spans, which are not empty."""
 
@@ -52,8 +57,8 @@ def look_with(
     brokers: Brokers, source: DeclaredKafka, after: Position | None, *, asks_age: bool
 ) -> KafkaOffsets:
     """The offsets of all partitions now; without `after`, those at which a table begins that has
-    read nothing among them. Where it `asks_age`, the first record of each partition that waits is
-    read."""
+    read nothing among them. Of partitions that wait it is asked whether the log before is the one
+    that was read. Where it `asks_age`, the first record of each of them is read."""
     looked_ms = SystemClock().now_ms()
     topics = set(source.topics) or _matching(source, brokers, after)
     found = brokers.describe(topics) if topics else Described()
@@ -82,8 +87,13 @@ def look_with(
         engine=source.engine,
         spark_bytes_max=source.spark_bytes_max,
     )
-    waiting = looked.waiting(after) if asks_age else []
-    return replace(looked, oldest_ms=brokers.oldest_ms(waiting)) if waiting else looked
+    waiting = looked.waiting(after)
+    known = [span for span in waiting if span.epoch is not None]
+    if known:
+        looked = replace(looked, replaced=frozenset(brokers.replaced(known)))
+    if not waiting or not asks_age:
+        return looked
+    return replace(looked, oldest_ms=brokers.oldest_ms(waiting))
 
 
 def _matching(source: DeclaredKafka, brokers: Brokers, after: Position | None) -> set[str]:

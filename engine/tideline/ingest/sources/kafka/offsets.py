@@ -56,7 +56,8 @@ class KafkaOffsets:
     Where a table `begins_at_end`, its first range has no records. `oldest_ms` is the time of the
     oldest record behind the position that the look was for, None where it was not asked for.
     `bytes_max` and `commit_every_ms` are 0 where there is no such bound. What the `engine` has
-    Spark read has about `spark_bytes_max` bytes.
+    Spark read has about `spark_bytes_max` bytes. Partitions that are `replaced` have other records
+    before the position that the look was for than those that were read.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class KafkaOffsets:
     looked_ms: int = 0
     engine: ReadEngine = ReadEngine.IN_PROCESS
     spark_bytes_max: int = SPARK_BYTES_MAX
+    replaced: frozenset[TopicPartition] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -208,7 +210,8 @@ class KafkaOffsets:
             if first < found.end:
                 topic_id = self.topic_ids[partition.topic]
                 skipped = first - wanted if known is not None else 0
-                spans.append(Span(partition, topic_id, first, found.end, skipped))
+                epoch = known.epochs.get(partition) if known and first == wanted else None
+                spans.append(Span(partition, topic_id, first, found.end, skipped, epoch))
         return spans
 
     def _is_there(self, span: Span, known: KafkaPosition | None) -> bool:
@@ -218,6 +221,7 @@ class KafkaOffsets:
             and self.topic_ids[span.partition.topic] == span.topic_id
             and found.first <= span.first
             and span.end <= found.end
+            and span.partition not in self.replaced
             and (known is None or known.next.get(span.partition, span.first) <= span.first)
         )
 
@@ -246,6 +250,13 @@ class KafkaOffsets:
         if offset > found.end:
             what = f"{partition} ends at offset {found.end:,}, the table has read to {offset:,}"
             return Lost(f"{what}: the brokers lost records", _RESTART)
+        if partition in self.replaced:
+            return Lost(
+                f"{partition} has other records before offset {offset:,} than the table has read: "
+                "the brokers lost some, and have written others in their place (a leader that was "
+                "not in sync, or a disk that was restored)",
+                _RESTART,
+            )
         if offset < found.first and self.on_data_loss is OnDataLoss.FAIL:
             gone = counted(found.first - offset, "offset")
             return Lost(

@@ -1,13 +1,15 @@
 """How far a table has read topics: the next offset of each partition, and the topic's id.
 
 A topic that is deleted and created again keeps its name and gets another id: an offset of the one
-means nothing in the other.
+means nothing in the other. Each leader of a partition has an epoch, and each record that of the
+leader that wrote it: where a leader takes over that does not have all records, the log before an
+offset is another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tideline.ingest.sources.kafka.records import KafkaRange, TopicPartition
@@ -18,12 +20,14 @@ KIND = "kafka"
 @dataclass(frozen=True, slots=True)
 class KafkaPosition:
     """`topic_ids` by topic, `next` offsets by partition. The commit before it took in
-    `offset_bytes` for each offset, and looked at the topics at `looked_ms`; 0 is not known."""
+    `offset_bytes` for each offset, and looked at the topics at `looked_ms`; 0 is not known. The
+    records before `next` end in `epochs`, as far as these are known."""
 
     topic_ids: Mapping[str, str]
     next: Mapping[TopicPartition, int]
     offset_bytes: int = 0
     looked_ms: int = 0
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -40,8 +44,14 @@ class KafkaPosition:
         offset_bytes = self.offset_bytes
         if taken.size_bytes and taken.length:
             offset_bytes = -(-taken.size_bytes // taken.length)
+        # An epoch of before says nothing of what was read since.
+        epochs = {item: epoch for item, epoch in self.epochs.items() if item not in ends}
+        for span in taken.spans:
+            epoch = span.end_epoch if span.length else self.epochs.get(span.partition)
+            if epoch is not None:
+                epochs[span.partition] = epoch
         return KafkaPosition(
-            {**self.topic_ids, **ids}, {**self.next, **ends}, offset_bytes, looked_ms
+            {**self.topic_ids, **ids}, {**self.next, **ends}, offset_bytes, looked_ms, epochs
         )
 
     def __str__(self) -> str:
@@ -53,6 +63,9 @@ class KafkaPosition:
         }
         for partition, offset in sorted(self.next.items()):
             topics[partition.topic]["next"][str(partition.number)] = offset
+        for partition, epoch in sorted(self.epochs.items()):
+            epochs = topics[partition.topic].setdefault("epochs", {})
+            epochs[str(partition.number)] = epoch
         return {
             "topics": topics,
             "offsetBytes": self.offset_bytes,
@@ -72,4 +85,9 @@ class KafkaPosition:
             },
             int(content.get("offsetBytes", 0)),
             int(content.get("lookedMs", 0)),
+            {
+                TopicPartition(topic, int(number)): int(epoch)
+                for topic, found in topics.items()
+                for number, epoch in dict(found.get("epochs", {})).items()
+            },
         )

@@ -18,6 +18,7 @@ from tideline.ingest.sources.kafka.broker import read_records, require_same_topi
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.read_engine import ReadEngine
+from tideline.ingest.sources.kafka.records import TopicPartition
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
@@ -61,13 +62,14 @@ class KafkaSource:
         if wanted.on_spark:
             return ForSpark("a range of this size is read on Spark")
         batch = RecordBatch(self.declared, shape, reader)
-        for records in read_records(self.declared, wanted):
+        epochs: dict[TopicPartition, int] = {}
+        for records in read_records(self.declared, wanted, epochs=epochs):
             batch.add(records)
             if batch.size_bytes > bytes_max:
                 return self._too_large(bytes_max)
-        require_same_topics(self.declared, wanted)
+        require_same_topics(self.declared, wanted, epochs)
         rows = batch.rows()
-        return replace(rows, taken=replace(wanted, size_bytes=rows.size_bytes))
+        return replace(rows, taken=replace(wanted.ended_in(epochs), size_bytes=rows.size_bytes))
 
     def _too_large(self, bytes_max: int) -> ForSpark:
         """Raises ConfigError where only this process may read."""

@@ -97,13 +97,17 @@ def time_ms_of(message: Message) -> int | None:
 @dataclass(frozen=True, slots=True)
 class Span:
     """The offsets from `first` to before `end` of a partition of the topic with this id. `skipped`
-    are offsets before them that were gone, and may be."""
+    are offsets before them that were gone, and may be. `epoch` is that of the leader that wrote
+    what was read before, `end_epoch` that of the last record, once it was read; None where nobody
+    has noted it."""
 
     partition: TopicPartition
     topic_id: str
     first: int
     end: int
     skipped: int = 0
+    epoch: int | None = None
+    end_epoch: int | None = None
 
     @property
     def length(self) -> int:
@@ -161,6 +165,11 @@ class KafkaRange:
         """The whole range: `maxRecordsPerCommit` limits it."""
         return self
 
+    def ended_in(self, epochs: Mapping[TopicPartition, int]) -> KafkaRange:
+        """The same once it was read: its last records are of these epochs."""
+        spans = (replace(span, end_epoch=epochs.get(span.partition)) for span in self.spans)
+        return replace(self, spans=tuple(spans))
+
     def span(self, name: str) -> Span:
         """That of the partition of this name."""
         return next(span for span in self.spans if str(span.partition) == name)
@@ -183,17 +192,23 @@ class KafkaRange:
         ]
         large = {"onSpark": True, "sizeBytes": self.size_bytes} if self.on_spark else {}
         again = {"beginsAgain": True} if self.begins_again else {}
-        return {"spans": spans, **large, **again}
+        epochs = [span.epoch for span in self.spans]
+        known = {"epochs": epochs} if any(epoch is not None for epoch in epochs) else {}
+        return {"spans": spans, **large, **again, **known}
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> KafkaRange:
+        epochs = content.get("epochs") or [None] * len(content["spans"])
         spans = tuple(
             Span(
                 TopicPartition(str(topic), int(number)),
                 str(topic_id),
                 *(int(first), int(end), int(skipped)),
+                epoch=None if epoch is None else int(epoch),
             )
-            for topic, number, topic_id, first, end, skipped in content["spans"]
+            for (topic, number, topic_id, first, end, skipped), epoch in zip(
+                content["spans"], epochs, strict=True
+            )
         )
         return cls(
             spans,

@@ -33,6 +33,7 @@ from tideline.ingest.sources.postgres.pgoutput import (
     Value,
     decode_message,
 )
+from tideline.ingest.sources.postgres.position import LastChange
 
 Texts = dict[str, tuple[pa.Array, int]]
 """Columns of texts by name, with the numbers of their types."""
@@ -58,8 +59,8 @@ class Run:
 
 @dataclass(slots=True)
 class Changes:
-    """What messages say of the table of this number, behind `after`: how many there are, and where
-    the last transaction `ended`."""
+    """What messages say of the table of this number, behind `after`: how many there are, where the
+    last transaction `ended`, and the `last` one that changed rows."""
 
     uri: str
     oid: int
@@ -76,11 +77,13 @@ class Changes:
     ended: int = 0
     unchanged: list[tuple[Run, int]] = field(default_factory=list)
     is_truncated: bool = False
+    last: LastChange | None = None
     leaves: LeavesOfLog = field(init=False)
     _last: dict[tuple[Value | Unchanged, ...], Row] = field(default_factory=dict)
     _relation: Relation | None = None
     _places: list[int] = field(default_factory=list)
     _is_new: bool = False
+    _begin: LastChange | None = None
     _order: int = 0
 
     def __post_init__(self) -> None:
@@ -95,6 +98,7 @@ class Changes:
             self.leaves.note(message, counts=self._is_new)
             if isinstance(message, Change):
                 if message.oid == self.oid and self._is_new:
+                    self.last = self._begin
                     self._note_size(len(data))
                     self._add(message)
             elif isinstance(message, Begin):
@@ -102,6 +106,7 @@ class Changes:
                 self._is_new = self.after <= message.lsn < self.until
                 if self._is_new:
                     self.xids.add(message.xid)
+                    self._begin = LastChange(message.lsn, message.time_us)
             elif isinstance(message, Relation):
                 if message.oid == self.oid:
                     self._begin_run(message)

@@ -27,6 +27,7 @@ from tideline.ingest.sources.postgres.leaves import NO_LEAVES, Leaf, Leaves
 from tideline.ingest.sources.postgres.lsn import lsn_text
 from tideline.ingest.sources.postgres.position import (
     CopiedAgain,
+    LastChange,
     Origin,
     Phase,
     PostgresPosition,
@@ -101,13 +102,16 @@ class Slot:
 class Ahead:
     """The next transactions in the log: where they end, None where there are none, how many changes
     they have, and whether they are all. No others are up to `seen_to`. The first changes of them
-    were committed at `oldest_ms`."""
+    were committed at `oldest_ms`. Where the log was seen from before the position on, it `begins`
+    there, and the newest change of that part is `before`."""
 
     until: int | None = None
     changes: int = 0
     is_all: bool = True
     seen_to: int = 0
     oldest_ms: int | None = None
+    before: LastChange | None = None
+    begins: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,7 @@ class PostgresLook:
         if taken.leaf is not None:
             is_there = is_there and taken.leaf in self.leaves
         if known is not None:
-            is_there = is_there and _follows(taken, known)
+            is_there = is_there and _follows(taken, known) and not self._is_other_log(known)
         return taken if is_there else PostgresRange()
 
     def advance(self, after: Position | None, taken: Range) -> PostgresPosition:
@@ -223,23 +227,27 @@ class PostgresLook:
         assert found.origin is not None
         again = None if known is None else known.again
         leaves = NO_LEAVES if known is None else known.leaves
+        last = None if known is None else known.last
         if found.again is Again.BEGIN:
             assert found.lsn is not None
             started = CopiedAgain(found.since, found.lsn)
             return PostgresPosition(found.origin, copied=None, again=started)
         if found.again is Again.SWEEP:
             left = None if found.is_whole else again
-            return PostgresPosition(found.origin, found.lsn, None, left, leaves)
+            return PostgresPosition(found.origin, found.lsn, None, left, leaves, last)
         if found.keys is not None and found.leaf is not None:
             joined = self._noted(leaves).copied_up_to(found.leaf, found.keys.until)
-            return PostgresPosition(found.origin, found.lsn, None, None, joined)
+            return PostgresPosition(found.origin, found.lsn, None, None, joined, last)
         if found.keys is not None:
-            return PostgresPosition(found.origin, found.lsn, found.keys.until, again, leaves)
+            if found.lsn is not None and (known is None or known.lsn is None):
+                last = LastChange(found.lsn)
+            return PostgresPosition(found.origin, found.lsn, found.keys.until, again, leaves, last)
         if found.until is None:
+            last = None if found.lsn is None else LastChange(found.lsn)
             # The copy, which begins now, has all rows of these.
-            return PostgresPosition(found.origin, found.lsn, (), again, Leaves(self.leaves))
+            return PostgresPosition(found.origin, found.lsn, (), again, Leaves(self.leaves), last)
         noted = self._noted(leaves)
-        return PostgresPosition(found.origin, found.until, None, None, noted)
+        return PostgresPosition(found.origin, found.until, None, None, noted, found.last or last)
 
     def look_after(self, position: Position) -> str:  # noqa: ARG002
         return ""
@@ -384,7 +392,20 @@ class PostgresLook:
                 f"{lsn_text(known.lsn)}: the server lost changes",
                 _AGAIN,
             )
+        if self._is_other_log(known):
+            return Lost(
+                f"the log before {lsn_text(known.lsn)} has other changes than the table took in: "
+                "the server was restored from an earlier copy of its disk",
+                _AGAIN,
+            )
         return None
+
+    def _is_other_log(self, known: PostgresPosition) -> bool:
+        """Whether the log has something else where the table has read it."""
+        ahead, last = self.ahead, known.last
+        if ahead is None or ahead.begins is None or last is None or known.phase is not Phase.LOG:
+            return False
+        return not last.agrees_with(ahead.before, ahead.begins)
 
 
 def in_turn(name: str) -> str:

@@ -52,10 +52,11 @@ class Relation:
 
 
 class Begin(NamedTuple):
-    """A transaction, and where its commit is."""
+    """A transaction: where its commit is, and when that was."""
 
     lsn: int
     xid: int
+    time_us: int = 0
 
 
 class Commit(NamedTuple):
@@ -91,8 +92,8 @@ def decode_message(data: bytes) -> Message | None:
         case b"U" | b"D":
             return _change(data)
         case b"B":
-            lsn, _, xid = _BEGIN.unpack_from(data, 1)
-            return Begin(lsn, xid)
+            lsn, time_us, xid = _BEGIN.unpack_from(data, 1)
+            return Begin(lsn, xid, time_us)
         case b"C":
             _, _, end, _ = _COMMIT.unpack_from(data, 1)
             return Commit(end)

@@ -66,6 +66,23 @@ class Origin:
         return cls(str(system), timeline, table, entry, version, bool(is_narrowed), placed)
 
 
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The newest transaction of the log whose changes a table took in: where its commit is, and
+    when that was, in the server's microseconds. Without a time, 0, it is the place where the log
+    was first read from: what was there before counts for nothing."""
+
+    lsn: int
+    time_us: int = 0
+
+    def agrees_with(self, before: LastChange | None, since: int) -> bool:
+        """Whether `before` is the newest change that the log has now where the table has read it,
+        of a log that is seen `since` a place."""
+        if before is None or before.lsn < self.lsn:
+            return not self.time_us or self.lsn < since
+        return before.lsn == self.lsn and self.time_us in (0, before.time_us)
+
+
 class Phase(Enum):
     """What comes next: the slot of a table that is copied again, a copy, the deletion of rows that
     the source has no more, the log."""
@@ -87,13 +104,14 @@ class CopiedAgain:
 
 @dataclass(frozen=True, slots=True)
 class PostgresPosition:
-    """See the module's text."""
+    """See the module's text. `last` is None where an earlier release did not note it."""
 
     origin: Origin
     lsn: int | None = None
     copied: Key | None = ()
     again: CopiedAgain | None = None
     leaves: Leaves = NO_LEAVES
+    last: LastChange | None = None
 
     @property
     def kind(self) -> str:
@@ -127,23 +145,26 @@ class PostgresPosition:
         return lsn_text(self.lsn)
 
     def stored(self) -> dict[str, Any]:
-        again = self.again
+        again, last = self.again, self.last
         return {
             "origin": self.origin.stored(),
             "lsn": None if self.lsn is None else lsn_text(self.lsn),
             "copied": None if self.copied is None else list(self.copied),
             **({} if again is None else {"copiedAgain": [again.since, lsn_text(again.lsn)]}),
             **self.leaves.stored(),
+            **({} if last is None else {"last": [lsn_text(last.lsn), last.time_us]}),
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> PostgresPosition:
         """Raises ValueError, KeyError or TypeError where it is none."""
         lsn, copied, again = content["lsn"], content["copied"], content.get("copiedAgain")
+        last = content.get("last")
         return cls(
             Origin.from_stored(content["origin"]),
             None if lsn is None else parse_lsn(lsn),
             None if copied is None else tuple(str(value) for value in copied),
             None if again is None else CopiedAgain(str(again[0]), parse_lsn(again[1])),
             Leaves.from_stored(content),
+            None if last is None else LastChange(parse_lsn(last[0]), int(last[1])),
         )

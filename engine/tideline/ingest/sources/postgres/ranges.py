@@ -10,7 +10,7 @@ from typing import Any
 
 from tideline.ingest.sources.postgres.leaves import Leaf
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
-from tideline.ingest.sources.postgres.position import Key, Origin
+from tideline.ingest.sources.postgres.position import Key, LastChange, Origin
 from tideline.ingest.sources.source import Range
 
 SLOT = "slot"
@@ -46,7 +46,8 @@ class PostgresRange:
     end behind the log that there is; with `only_rows` it is no commit where it has none. `keys`
     is a span of a copy, of one `leaf` where that was attached later.
     A step of a copy `again` is of rows last written at the instant `since` or before, which is read
-    as it begins; its last one `is_whole`.
+    as it begins; its last one `is_whole`. The `last` change of a span of the log is known once it
+    was read.
     """
 
     origin: Origin | None = None
@@ -59,6 +60,7 @@ class PostgresRange:
     is_unseen: bool = False
     only_rows: bool = False
     leaf: Leaf | None = None
+    last: LastChange | None = None
 
     @property
     def name(self) -> str:

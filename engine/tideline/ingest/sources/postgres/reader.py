@@ -221,6 +221,8 @@ class PostgresSource:
             is_cut = changes.read(messages, declared.changes_max if wanted.is_unseen else None)
         if is_cut or (limit is not None and changes.messages >= limit):
             taken = replace(wanted, until=min(wanted.until, changes.ended))
+        if changes.last is not None:
+            taken = replace(taken or wanted, last=changes.last)
         if changes.leaves.new:
             self._require_leaves(changes)
         if changes.unchanged:

@@ -429,16 +429,23 @@ def find_slot(source: OfSlot, connection: Connection) -> Slot | None:
         "select plugin, database = current_database(), confirmed_flush_lsn::text,"
         " wal_status, restart_lsn::text,"
         " coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint, safe_wal_size,"
-        " active"
-        " from pg_replication_slots where slot_name = %s",
+        " active, coalesce((to_jsonb(s)->>'two_phase')::boolean, false)"
+        " from pg_replication_slots s where slot_name = %s",
         (source.slot,),
     ).fetchone()
     if found is None:
         return None
-    plugin, is_here, confirmed, wal_status, restart, retained, safe, is_active = found
+    plugin, is_here, confirmed, wal_status, restart, retained, safe, is_active, two_phase = found
     if plugin != "pgoutput" or not is_here:
         raise ConfigError(
             f"slot {source.slot} is of another database or plugin: give source.slot another name",
+            path=source.uri,
+        )
+    if two_phase:
+        raise ConfigError(
+            f"slot {source.slot} gives transactions before they are committed (two_phase): drop it "
+            f"(select pg_drop_replication_slot('{source.slot}')), and leave it to the ingest to "
+            "make one",
             path=source.uri,
         )
     state = SlotState(wal_status) if wal_status in _STATES else None

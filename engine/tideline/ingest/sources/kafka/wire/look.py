@@ -4,7 +4,7 @@
    leader of each partition is. These are addresses of the brokers' choice: they are connected to in
    the same way.
 2. Each leader says the offsets of its partitions, in one request each for the first, the last, and
-   those of a time.
+   those of a time; and where the epochs end that were read.
 3. The whole look has a deadline. Where the leader of a partition changes meanwhile it is repeated
    for a moment.
 """
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.credentials import Credentials
@@ -46,11 +47,12 @@ from tideline.ingest.sources.wire.field_reader import WireError
 
 LOOK_S = 10.0
 _LEADERS_S, _PAUSE_S = 2.0, 0.1
-_LIST_OFFSETS, _METADATA, _API_VERSIONS = 2, 3, 18
+_LIST_OFFSETS, _METADATA, _API_VERSIONS, _ENDS_OF_EPOCHS = 2, 3, 18, 23
 _METADATA_VERSIONS = (9, 12)
 _IDS_SINCE, _CLUSTER_RIGHTS_UNTIL = 10, 10
 _PORT = 9092
 _NO_ID = "A" * 22
+_Found = TypeVar("_Found")
 _BYTES_MAX = 64 * 1024 * 1024
 """Of all answers of a broker."""
 
@@ -64,11 +66,38 @@ def look_by(
     asks_age: bool = False,
 ) -> KafkaOffsets:
     """See `look_with`. Raises StorageUnavailableError, ConfigError."""
+
+    def look(brokers: _Asked) -> KafkaOffsets:
+        return look_with(brokers, source, after, asks_age=asks_age)
+
+    return _asked(source, credentials, connect, look)
+
+
+def replaced_by(
+    source: DeclaredKafka, credentials: Credentials, connect: Connect, spans: Sequence[Span]
+) -> Collection[TopicPartition]:
+    """See `Brokers.replaced`. Raises StorageUnavailableError, ConfigError."""
+
+    def look(brokers: _Asked) -> Collection[TopicPartition]:
+        brokers.describe({span.partition.topic for span in spans})
+        # One that was deleted meanwhile is another look's.
+        return brokers.replaced([it for it in spans if it.partition in brokers.cluster.leaders])
+
+    return _asked(source, credentials, connect, look)
+
+
+def _asked(
+    source: DeclaredKafka,
+    credentials: Credentials,
+    connect: Connect,
+    look: Callable[[_Asked], _Found],
+) -> _Found:
+    """What a look finds, in time. While leaders change it is repeated for a moment."""
     began_s = time.monotonic()
     while True:
         try:
             with _Asked.open(source, credentials, connect, began_s + LOOK_S) as brokers:
-                return look_with(brokers, source, after, asks_age=asks_age)
+                return look(brokers)
         except LeaderChangesError:
             if time.monotonic() > began_s + _LEADERS_S:
                 raise
@@ -135,6 +164,16 @@ class _Asked:
         found: dict[TopicPartition, int] = {}
         for broker, own in self._by_leader(partitions):
             found |= _ask_for_offsets(broker, own, when_ms)
+        return found
+
+    def replaced(self, spans: Sequence[Span]) -> Collection[TopicPartition]:
+        read = {span.partition: (span.first, span.epoch) for span in spans}
+        found: set[TopicPartition] = set()
+        for broker, own in self._by_leader(read):
+            epochs = {partition: read[partition][1] or 0 for partition in own}
+            for partition, (epoch, end) in _ask_for_ends(broker, epochs).items():
+                if partition in read and (epoch < 0 or end < read[partition][0]):
+                    found.add(partition)
         return found
 
     def oldest_ms(self, spans: Sequence[Span]) -> int | None:
@@ -288,4 +327,34 @@ def _ask_for_offsets(
     answer.items(topic_offsets)
     if not found.keys() >= set(partitions):
         raise WireError("offsets are missing")
+    return found
+
+
+def _ask_for_ends(
+    broker: BrokerConnection, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Of each partition the last epoch up to the one that is asked for, and where it ends; negative
+    where the leader has no such epoch."""
+    by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for partition, epoch in epochs.items():
+        by_topic[partition.topic].append((partition.number, epoch))
+    body = int32(len(by_topic))
+    for topic, wanted in by_topic.items():
+        # Whatever the epoch of the leader is now.
+        items = b"".join(int32(number) + int32(-1) + int32(epoch) for number, epoch in wanted)
+        body += text(topic) + int32(len(wanted)) + items
+    answer = broker.ask(_ENDS_OF_EPOCHS, 2, body)
+    found: dict[TopicPartition, tuple[int, int]] = {}
+
+    def partition_of(topic: str) -> None:
+        code, number = answer.int16(), answer.int32()
+        raise_for_code(broker.source, code, f"{topic}/{number}")
+        found[TopicPartition(topic, number)] = answer.int32(), answer.int64()
+
+    def topic_ends() -> None:
+        name = answer.text()
+        answer.items(lambda: partition_of(name))
+
+    answer.int32()
+    answer.items(topic_ends)
     return found
