@@ -184,7 +184,7 @@ class IcebergLakeTable(IcebergWords):
         """Write rows as one commit, in this process: those of pyarrow (a Dataset or a reader of
         batches as well, in bounded memory), pandas, a list of dicts, or whatever gives an Arrow
         stream, as Polars, DuckDB and other tables do. Those of a Spark DataFrame are written by
-        Spark's tasks, unless keys are looked up. Columns are found by name.
+        Spark's tasks, which find keys as well. Columns are found by name.
 
         `operation` is append (or insert, bulk_insert); upsert, of rows with the same key; delete,
         of rows with the keys of those given; overwrite (insert_overwrite_table), of all rows or

@@ -101,7 +101,7 @@ def write_given(
 
 def _given(rows: Any, table: IcebergTable) -> GivenRows:
     if type(rows).__module__.startswith("pyspark.") and hasattr(rows, "mapInArrow"):
-        from tideline.spark.iceberg.write import FrameRows
+        from tideline.spark.iceberg.frame_rows import FrameRows
 
         return FrameRows(rows)
     return StreamedRows((row_stream(_listed(rows, table)),))

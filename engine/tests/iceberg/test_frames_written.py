@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tideline
-from tideline.errors import ConfigError, InvalidDataError
+from tideline.errors import InvalidDataError
 from tideline.iceberg_lake_table import IcebergLakeTable
 from tideline.spark.arrow_frame import frame_of
 
@@ -155,9 +155,3 @@ def test_rows_that_do_not_fit_leave_nothing(
     with pytest.raises(InvalidDataError, match=r"the column price is decimal\(9, 2\) in the table"):
         table.write(given.withColumn("price", F.lit("1")))
     assert not data_files(table) and not table.refresh().snapshots
-
-
-def test_keys_of_a_frame_are_not_looked_up(spark: SparkSession, tmp_path: Path) -> None:
-    table = created(tmp_path, key="id")
-    with pytest.raises(ConfigError, match=r"frame\.toArrow\(\)"):
-        table.upsert(frame(spark, 1))

@@ -44,6 +44,12 @@ def transformed(transform: Transform, column: pa.Array) -> pa.Array:
     raise UnsupportedTableError("unknown partition transform", value=str(transform))
 
 
+def value_hashes(column: pa.Array) -> Any:
+    """The hashes that buckets are chosen by, of values without nulls; of booleans, which are in no
+    bucket, those of 0 and 1."""
+    return _hashes(column.cast(pa.int32()) if types.is_boolean(column.type) else column)
+
+
 def _width(transform: Transform) -> int:
     assert transform.width is not None, f"{transform} has no width"
     return transform.width

@@ -150,7 +150,7 @@ def _looked_at(
     is_keyed = isinstance(selection, KeyedRows)
     for rows, at in _gathered(reader.numbered(task)):
         if isinstance(selection, KeyedRows):
-            found, given, over = selection.replaced(rows)
+            found, given, over = selection.keys.replaced(rows)
             numbers.append(given)
             passed.append(over)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import pyarrow.dataset as ds
 
 from tideline.errors import ConfigError
 from tideline.iceberg.write.fitted_rows import fitted_streams
+from tideline.iceberg.write.keyed_change import ChangeByKey, KeyedWrite, held_by_key
 from tideline.iceberg.write.new_files import NewFiles
 
 _BATCH_ROWS = 65_536
@@ -19,8 +21,9 @@ _BATCH_ROWS = 65_536
 class GivenRows(Protocol):
     """The rows of one write."""
 
-    def streams(self) -> Iterable[pa.RecordBatchReader]:
-        """They come once, to be looked at in this process. Raises ConfigError where they cannot."""
+    def by_key(self, asked: KeyedWrite) -> AbstractContextManager[ChangeByKey]:
+        """Take them up to write them by key. Raises InvalidDataError for rows that do not fit, and
+        what reading them raises."""
 
     def write_into(self, files: NewFiles) -> None:
         """Make new files of them. Raises InvalidDataError for rows that do not fit, and what
@@ -33,8 +36,8 @@ class StreamedRows:
 
     readers: Iterable[pa.RecordBatchReader] = ()
 
-    def streams(self) -> Iterable[pa.RecordBatchReader]:
-        return self.readers
+    def by_key(self, asked: KeyedWrite) -> AbstractContextManager[ChangeByKey]:
+        return held_by_key(self.readers, asked)
 
     def write_into(self, files: NewFiles) -> None:
         files.add(fitted_streams(self.readers, files.layout.fields))

@@ -33,9 +33,9 @@ from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.pruning import FilePruning
 from tideline.iceberg.scan.wrapped_truncate import may_differ
+from tideline.iceberg.write.key_ranges import KeyRange, ranges_filter
 from tideline.iceberg.write.row_selection import RowNumbers
 
-_FEW_KEYS = 100
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -143,6 +143,23 @@ class GivenKeys:
         found = self.values.numbers(self.key.values(rows))
         return np.where(found == ABSENT, ABSENT, self.last[found]) if len(self.last) else found
 
+    def ranges(self) -> list[KeyRange]:
+        """What they have in common."""
+        listed = self.key.whole_columns()
+        return [KeyRange.of(name, self.values.values[at].array) for at, name in listed]
+
+    def replaced(self, rows: pa.RecordBatch) -> tuple[RowNumbers, RowNumbers, RowNumbers]:
+        """Which of a table's rows go, the given rows that take their places, and the given rows
+        that are passed over for a greater one."""
+        numbers = self.of_rows(rows)
+        at = np.flatnonzero(numbers != ABSENT)
+        numbers = numbers[at]
+        order = self.order.schema.names
+        if not order:
+            return at, numbers, numbers[:0]
+        greater = self.beaten(rows.select(order).take(pa.array(at)), numbers)
+        return at[~greater], numbers[~greater], numbers[greater]
+
     def beaten(self, rows: pa.RecordBatch, numbers: RowNumbers) -> Flags:
         """Which of a table's rows, whose given rows have these numbers, are greater than these."""
         same = ~self.always_win[numbers]
@@ -166,7 +183,7 @@ class KeyedRows:
     @classmethod
     def of(cls, keys: GivenKeys, metadata: TableMetadata) -> KeyedRows:
         """In one state of the table."""
-        row_filter = _range(keys, arrow_schema(metadata.schema().fields))
+        row_filter = ranges_filter(keys.ranges(), arrow_schema(metadata.schema().fields))
         condition = ConditionPruning(row_filter, metadata)
         return cls(keys, _KeyPruning(condition, keys, metadata), row_filter)
 
@@ -178,19 +195,7 @@ class KeyedRows:
         return None
 
     def numbers(self, rows: pa.RecordBatch) -> RowNumbers:
-        return self.replaced(rows)[0]
-
-    def replaced(self, rows: pa.RecordBatch) -> tuple[RowNumbers, RowNumbers, RowNumbers]:
-        """Which of these rows go, the given rows that take their places, and the given rows that
-        are passed over for a greater one."""
-        numbers = self.keys.of_rows(rows)
-        at = np.flatnonzero(numbers != ABSENT)
-        numbers = numbers[at]
-        order = self.keys.order.schema.names
-        if not order:
-            return at, numbers, numbers[:0]
-        greater = self.keys.beaten(rows.select(order).take(pa.array(at)), numbers)
-        return at[~greater], numbers[~greater], numbers[greater]
+        return self.keys.replaced(rows)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,24 +268,6 @@ def _is_greater(one: pa.Array, other: pa.Array) -> Flags:
         found = pc.or_(found, pc.fill_null(is_above, False))
     greater: Flags = found.to_numpy(zero_copy_only=False)
     return greater
-
-
-def _range(keys: GivenKeys, schema: pa.Schema) -> RowFilter:
-    """What all rows with such keys have in common."""
-    found = RowFilter(pc.scalar(True), frozenset(), schema)
-    for at, name in keys.key.whole_columns():
-        column, distinct = pc.field(name), keys.values.values[at].array
-        try:
-            if len(distinct) <= _FEW_KEYS:
-                found = found.and_also(RowFilter.of(column.isin(distinct), schema))
-                continue
-            bounds = pc.min_max(distinct)
-            within = (column >= bounds["min"]) & (column <= bounds["max"])
-            found = found.and_also(RowFilter.of(within, schema))
-        except (pa.ArrowException, ConfigError):
-            # Types that Arrow does not compare: nothing is left out by them.
-            continue
-    return found
 
 
 def _partitions(

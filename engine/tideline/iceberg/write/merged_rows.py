@@ -22,10 +22,11 @@ from tideline.iceberg.data.row_lineage import LAST_UPDATED, LINEAGE_FIELDS, ROW_
 from tideline.iceberg.data.row_values import ABSENT
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.write.changed_files import ChangedFile, read_again
+from tideline.iceberg.write.changed_files import ChangedFile, RowsReadAgain, read_again
 from tideline.iceberg.write.given_changes import GivenChanges
 from tideline.iceberg.write.keyed_rows import Flags
 from tideline.iceberg.write.row_selection import RowNumbers
+from tideline.iceberg.write.write_request import RowCounts
 
 _BATCH_ROWS = 65_536
 
@@ -57,7 +58,12 @@ class MergedRows:
         return int(self._comes.sum()) - self.updated
 
     @property
-    def _kept_names(self) -> list[str]:
+    def counts(self) -> RowCounts:
+        """What became of rows so far."""
+        return RowCounts(self.inserted, self.updated, self.deleted)
+
+    @property
+    def kept_names(self) -> list[str]:
         """The columns of a stored row that stay where a given one takes its place, and those that
         decide it."""
         own = [ROW_ID.name] if has_lineage(self.metadata) else []
@@ -68,21 +74,27 @@ class MergedRows:
     def among(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The rows of changed files with given rows in the places of those that they replace, then
         the other given rows. Raises as `changed_files` does."""
-        return self._merged(changed, RowLayout.of(self.metadata), are_kept=True)
+        read = read_again(self.io, RowLayout.of(self.metadata), changed)
+        return self._merged(read, are_kept=True)
 
     def beside(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:
         """The given rows alone. Raises as `changed_files` does."""
         if self.given.unavailable:
             whole = RowLayout.of(self.metadata)
-            layout = whole.projected(self._kept_names, has_lineage=whole.has_lineage)
-            return self._merged(changed, layout, are_kept=False)
+            layout = whole.projected(self.kept_names, has_lineage=whole.has_lineage)
+            return self.over(read_again(self.io, layout, changed))
         return self._with_ids(changed)
 
+    def over(self, stored: Iterable[RowsReadAgain]) -> Iterator[pa.RecordBatch]:
+        """The given rows alone, where these are the rows that some of them replace. Raises what
+        reading them raises."""
+        return self._merged(stored, are_kept=False)
+
     def _merged(
-        self, changed: Iterable[ChangedFile], layout: RowLayout, *, are_kept: bool
+        self, stored: Iterable[RowsReadAgain], *, are_kept: bool
     ) -> Iterator[pa.RecordBatch]:
         waits = self._comes.copy()
-        for read in read_again(self.io, layout, changed):
+        for read in stored:
             if are_kept:
                 yield read.unselected
             self.deleted += int((~self._comes[read.numbers]).sum())
@@ -92,8 +104,8 @@ class MergedRows:
             numbers, at = numbers[is_new], read.selected[first[is_new]]
             waits[numbers] = False
             self.updated += len(numbers)
-            stored = read.rows.select(self._kept_names).take(pa.array(at))
-            yield from self._chosen(numbers, stored)
+            before = read.rows.select(self.kept_names).take(pa.array(at))
+            yield from self._chosen(numbers, before)
         yield from self._chosen(np.flatnonzero(waits), None)
 
     def _with_ids(self, changed: Iterable[ChangedFile]) -> Iterator[pa.RecordBatch]:

@@ -32,6 +32,11 @@ class RowCounts:
         """As the snapshot of a write says."""
         return cls(*(_number(snapshot, f"{_ROWS_KEY}{name}") for name in cls.__slots__))
 
+    def plus(self, other: RowCounts) -> RowCounts:
+        """What both did."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return RowCounts(*(one + another for one, another in pairs))
+
     def summary(self) -> dict[str, str]:
         """The part of a snapshot's summary that `of` reads."""
         return {f"{_ROWS_KEY}{name}": str(getattr(self, name)) for name in self.__slots__}

@@ -38,14 +38,15 @@ from tideline.iceberg.evolution.execute import plan_changes
 from tideline.iceberg.evolution.step import Step
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSION, TableMetadata
+from tideline.iceberg.write.given_rows import GivenRows, StreamedRows, row_stream
 from tideline.iceberg.write.new_schema import new_schema
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite, UpsertRules, WriterProgress
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg
-from tideline.iceberg_writing import write_iceberg
+from tideline.iceberg_writing import write_given
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_table import FILES_KEY, TakenRange
-from tideline.ingest.execute.named_columns import as_arrived, as_named, names_in
+from tideline.ingest.execute.named_columns import NamedRows, as_arrived, as_named, names_in
 from tideline.ingest.execute.table_access import OPERATION_PROPERTY, open_declared_iceberg
 from tideline.ingest.operation.operation import CatalogEntry, IngestRange, Operation
 from tideline.ingest.sources.checkpoint import INGEST_KEY, Checkpoint
@@ -230,24 +231,31 @@ class IcebergIngestTable:
         return copy_branch(self.lake.metadata, work.name, work.former_name)
 
     def _written(self, rows: Any, wanted: IcebergWrite) -> CommitReport:
+        if isinstance(rows, pa.Table):
+            return self._written_as(rows, rows.schema, wanted)
+        from tideline.spark.source_files.landed_rows import once_computed
+
+        # Rows that cannot be computed make no table, and add no column to one.
+        with once_computed(rows) as (computed, columns):
+            return self._written_as(computed, columns, wanted)
+
+    def _written_as(self, rows: Any, found: pa.Schema, wanted: IcebergWrite) -> CommitReport:
         operation = wanted.operation
-        table = as_arrived(rows if isinstance(rows, pa.Table) else rows.toArrow())
-        columns = _own_columns(table.schema)
+        columns = _own_columns(found)
         made = self._created(columns)
         lake = made.lake
         assert lake is not None, "it was created"
         change = NO_CHANGE if operation is IcebergOperation.DELETE else made._evolved(columns)
-        if operation is IcebergOperation.APPEND:
-            table = _without_deletes(table)
         schema, rules = lake.schema, UpsertRules()
         if operation is IcebergOperation.UPSERT:
-            flag = DELETED_FLAG if DELETED_FLAG in table.column_names else None
+            flag = DELETED_FLAG if DELETED_FLAG in found.names else None
             rules = UpsertRules(names_in(schema, self.ordering), flag, UNAVAILABLE)
             if flag is not None and flag not in schema.names:
                 schema = schema.append(pa.field(flag, pa.bool_()))
         key = names_in(lake.schema, self.record_key) if operation.is_keyed else ()
         write = replace(wanted, key=key, rules=rules)
-        report = write_iceberg(lake.table, as_named(table, schema), write, self.clock)
+        given = _given(rows, schema, operation)
+        report = write_given(lake.table, given, write, self.clock)
         return replace(
             report,
             columns_added=change.added_texts,
@@ -334,8 +342,24 @@ def _others(checkpoints: Mapping[str, Checkpoint], work: IngestRange) -> list[st
 
 
 def _own_columns(schema: pa.Schema) -> pa.Schema:
-    """Without the flag of deletes, which adds no column to a table."""
-    return pa.schema([item for item in schema if item.name != DELETED_FLAG])
+    """Without what is no column of a table: the flag of deletes, and the order of arrival."""
+    return pa.schema([item for item in schema if item.name not in (DELETED_FLAG, ARRIVAL)])
+
+
+def _given(rows: Any, schema: pa.Schema, operation: IcebergOperation) -> GivenRows:
+    """The rows by the table's names for their columns; those of a DataFrame stay Spark's."""
+    adds = operation is IcebergOperation.APPEND
+    if isinstance(rows, pa.Table):
+        arrived = as_arrived(rows)
+        table = as_named(_without_deletes(arrived) if adds else arrived, schema)
+        return StreamedRows((row_stream(table),))
+    from tideline.spark.iceberg.frame_rows import FrameRows
+    from tideline.spark.source_files.landed_rows import not_deleted
+
+    frame = rows if operation.is_keyed else rows.drop(ARRIVAL)
+    if adds and DELETED_FLAG in frame.columns:
+        frame = not_deleted(frame)
+    return FrameRows(frame, ARRIVAL, NamedRows(schema))
 
 
 def _without_deletes(rows: pa.Table) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,18 @@ def as_named(rows: pa.Table, columns: pa.Schema) -> pa.Table:
     kept = list(_kept(rows.schema, columns))
     fitted = [_column(rows.column(number), known.type) for number, known in kept]
     return pa.table(fitted, names=[known.name for _, known in kept])
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """The same of batches of rows, in tasks of Spark."""
+
+    columns: pa.Schema
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        named = as_named(pa.Table.from_batches([rows]), self.columns)
+        columns = [column.combine_chunks() for column in named.columns]
+        return pa.RecordBatch.from_arrays(columns, names=named.column_names)
 
 
 def as_arrived(rows: pa.Table) -> pa.Table:

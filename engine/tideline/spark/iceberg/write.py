@@ -5,23 +5,26 @@
    partition is one task's; `write.distribution-mode` none leaves them where they are.
 3. A task writes its rows as this process would, under names of its attempt, and answers with the
    files. What an attempt without an answer left is for the service remove_orphan_files.
+
+Rows that are found by key are in keyed_write.py.
 """
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError
 from tideline.iceberg.data.partition_values import PartitionSplitter
 from tideline.iceberg.manifest.manifest_entry import DataFile
+from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.write.fitted_rows import fitted_rows
 from tideline.iceberg.write.new_files import NewFiles
 from tideline.spark.arrow_types import spark_to_arrow
@@ -29,37 +32,77 @@ from tideline.spark.iceberg.arrow_blocks import packed, unpacked
 from tideline.spark.iceberg.tasks import answer, attempt_number, collected, pickled_error
 
 _TASK, _FAILED, _BLOCK = "task", "failed", "block"
-_ROUTED = f"{_TASK} int, {_FAILED} boolean, {_BLOCK} binary"
+ROUTED_ROWS = f"{_TASK} int, {_FAILED} boolean, {_BLOCK} binary"
 _ARROW_ROUTED = pa.schema([(_TASK, pa.int32()), (_FAILED, pa.bool_()), (_BLOCK, pa.binary())])
 
 
+PrepareRows = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""What rows pass before their columns are fitted to a table's; picklable."""
+
+
+def write_frame(frame: DataFrame, files: NewFiles, prepare: PrepareRows | None) -> None:
+    """Make new files of a frame's rows. Raises InvalidDataError for rows that do not fit, and what
+    reading and writing them raise."""
+    fit = FitBatch(files.layout.fields, prepare)
+    fit(pa.RecordBatch.from_pylist([], schema=spark_to_arrow(frame.schema)))
+    if not files.is_distributed:
+        take_answers(files, collected(frame, WriteRows(files, fit)))
+        return
+    tasks = shuffle_tasks(frame)
+    routed = frame.mapInArrow(RouteRows(files, tasks, fit), ROUTED_ROWS)
+    take_answers(files, collected(by_partition(routed, tasks), WriteBlocks(files)))
+
+
+def shuffle_tasks(frame: DataFrame) -> int:
+    """How many tasks there are at most that have the rows of some partitions."""
+    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def by_partition(routed: DataFrame, tasks: int) -> DataFrame:
+    """Blocks of `ROUTED_ROWS`, each at its task."""
+    return routed.repartitionById(tasks, F.col(_TASK))
+
+
+def take_answers(files: NewFiles, answers: Sequence[tuple[int, Any]]) -> None:
+    """Take up the files that tasks wrote. Raises what ended one of them."""
+    files.written += [file for _, given in answers if isinstance(given, list) for file in given]
+    for _, given in answers:
+        if isinstance(given, Exception):
+            raise given
+
+
+def routed_blocks(
+    files: NewFiles, tasks: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Blocks of `ROUTED_ROWS`, of rows in the columns of the files. What reading the rows raises
+    becomes a block too, which a task meets."""
+    splitter = PartitionSplitter(files.spec, files.metadata.schema())
+    try:
+        for rows in batches:
+            for partition, part in splitter.split(rows):
+                task = zlib.crc32(repr(partition).encode()) % tasks
+                yield _block(task, packed(pa.Table.from_batches([part])))
+    except Exception as error:
+        yield _block(0, pickled_error(error), failed=True)
+
+
+def written_files(files: NewFiles, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
+    """The files that this attempt of a task makes of rows."""
+    own = files.of_attempt(attempt_number())
+    own.add(rows)
+    return own.written
+
+
 @dataclass(frozen=True, slots=True)
-class FrameRows:
-    """See `GivenRows`."""
+class FitBatch:
+    """Rows as a frame has them in, in these columns of a table out."""
 
-    frame: DataFrame
+    fields: tuple[NestedField, ...]
+    prepare: PrepareRows | None = None
 
-    def streams(self) -> Iterable[pa.RecordBatchReader]:
-        message = (
-            "rows are looked up by key in this process: give those of a Spark DataFrame as "
-            "`frame.toArrow()`, or write them by Iceberg's Spark runtime"
-        )
-        raise ConfigError(message)
-
-    def write_into(self, files: NewFiles) -> None:
-        none = pa.RecordBatch.from_pylist([], schema=spark_to_arrow(self.frame.schema))
-        fitted_rows(none, files.layout.fields)
-        if not files.is_distributed:
-            answers = collected(self.frame, WriteRows(files))
-        else:
-            tasks = int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-            routed = self.frame.mapInArrow(RouteRows(files, tasks), _ROUTED)
-            arranged = routed.repartitionById(tasks, F.col(_TASK))
-            answers = collected(arranged, WriteBlocks(files))
-        errors = [given for _, given in answers if isinstance(given, Exception)]
-        files.written += [file for _, given in answers if isinstance(given, list) for file in given]
-        if errors:
-            raise errors[0]
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises InvalidDataError."""
+        return fitted_rows(batch if self.prepare is None else self.prepare(batch), self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +110,36 @@ class WriteRows:
     """Task function: rows in, the new files out."""
 
     files: NewFiles
+    fit: FitBatch
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fields = self.files.layout.fields
-        rows = (fitted_rows(batch, fields) for batch in batches if batch.num_rows)
-        yield answer(0, partial(_written, self.files, rows))
+        rows = (self.fit(batch) for batch in batches if batch.num_rows)
+        yield answer(0, partial(written_files, self.files, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRows:
-    """Task function: rows in, blocks of rows out, each for the task that has their partition.
+    """Task function: rows in, blocks of rows out, each for the task that has their partition."""
 
-    Rows that do not fit become a block with the error, which that task meets.
-    """
+    files: NewFiles
+    tasks: int
+    fit: FitBatch
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from routed_blocks(self.files, self.tasks, map(self.fit, batches))
+
+
+@dataclass(frozen=True, slots=True)
+class RouteBlocks:
+    """Task function: the same of blocks of rows."""
 
     files: NewFiles
     tasks: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        splitter = PartitionSplitter(self.files.spec, self.files.metadata.schema())
-        try:
-            for batch in batches:
-                rows = fitted_rows(batch, self.files.layout.fields)
-                for partition, part in splitter.split(rows):
-                    task = zlib.crc32(repr(partition).encode()) % self.tasks
-                    yield _block(task, packed(pa.Table.from_batches([part])))
-        except Exception as error:
-            yield _block(0, pickled_error(error), failed=True)
+        blocks = (block for batch in batches for block in batch.column(0))
+        rows = (rows for block in blocks for rows in unpacked(block.as_py()).to_batches())
+        yield from routed_blocks(self.files, self.tasks, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +149,7 @@ class WriteBlocks:
     files: NewFiles
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield answer(0, partial(_written, self.files, _rows(batches)))
-
-
-def _written(files: NewFiles, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    own = files.of_attempt(attempt_number())
-    own.add(rows)
-    return own.written
+        yield answer(0, partial(written_files, self.files, _rows(batches)))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

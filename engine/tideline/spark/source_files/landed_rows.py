@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -131,10 +133,30 @@ def count_rows_and_values(rows: DataFrame, columns: Sequence[str]) -> tuple[int,
     return found[0], found[1]
 
 
+def not_deleted(rows: DataFrame) -> DataFrame:
+    """The rows that delete none, without the flag."""
+    flag = column_named(DELETED_FLAG)
+    return rows.where(~F.coalesce(flag, F.lit(False))).drop(DELETED_FLAG)
+
+
 def computed_columns(rows: DataFrame) -> pa.Schema:
     """The columns in Arrow, once every row was computed. Raises what Spark raises for a row."""
     rows.write.format("noop").mode("overwrite").save()
     return to_arrow_schema(rows.schema, timezone="UTC")
+
+
+@contextmanager
+def once_computed(rows: DataFrame) -> Iterator[tuple[DataFrame, pa.Schema]]:
+    """The rows, each computed once and kept on the executors' disks for as long as this is open,
+    with their columns in Arrow. Raises as `computed_columns`."""
+    if rows.storageLevel.useDisk or rows.storageLevel.useMemory:
+        yield rows, computed_columns(rows)
+        return
+    kept = rows.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield kept, computed_columns(kept)
+    finally:
+        kept.unpersist()
 
 
 def column_types(rows: DataFrame) -> tuple[tuple[str, str], ...]:

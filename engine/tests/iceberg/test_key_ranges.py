@@ -1,0 +1,67 @@
+"""Ranges of keys leave out no row that has one of them, and a key is always in one bucket."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tideline.iceberg.write.key_bucket import bucket_numbers, divided
+from tideline.iceberg.write.key_ranges import KeyRange, ranges_filter
+
+DAY = dt.date(2026, 1, 1)
+MOMENT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+MANY: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "int": (pa.int32(), [n * 7 - 400 for n in range(250)]),
+    "long": (pa.int64(), [n * 2**40 - 2**45 for n in range(250)]),
+    "string": (pa.string(), [f"k{n * 31 % 250}ü" for n in range(250)]),
+    "binary": (pa.binary(), [bytes([n, n % 3]) for n in range(250)]),
+    "fixed": (pa.binary(16), [uuid.UUID(int=n << 120).bytes for n in range(250)]),
+    "decimal": (pa.decimal128(9, 2), [Decimal(n - 100) / 4 for n in range(250)]),
+    "date": (pa.date32(), [DAY + dt.timedelta(days=n) for n in range(250)]),
+    "time": (pa.time64("us"), [dt.time(n // 60, n % 60) for n in range(250)]),
+    "timestamptz": (pa.timestamp("us", "UTC"), [MOMENT + dt.timedelta(n) for n in range(250)]),
+    "timestamp_ns": (pa.timestamp("ns"), [n * 10**15 + 1 for n in range(250)]),
+    "boolean": (pa.bool_(), [True, False]),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("count", [3, 250])
+def test_rows_with_such_keys_are_within(name: str, count: int) -> None:
+    kind, values = MANY[name]
+    keys = pa.array(values[:count], kind)
+    parts = [KeyRange.of("k", keys[at : at + 120]) for at in range(0, len(keys), 120)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.joined(part)
+    schema = pa.schema([("k", kind)])
+    found = ranges_filter([whole], schema)
+    rows = pa.record_batch([keys], schema=schema)
+    assert len(found.numbers(rows)) == len(keys)
+    if count == 3 and len(values) > 3:
+        assert whole.are_all
+        other = pa.record_batch([pa.array(values[3:6], kind)], schema=schema)
+        assert not len(found.numbers(other))
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_key_is_in_one_bucket_wherever_it_comes_from(name: str) -> None:
+    kind, values = MANY[name]
+    keys = pa.array([*values, *values], kind)
+    numbers = bucket_numbers([keys, keys], 8)
+    assert (numbers[: len(values)] == numbers[len(values) :]).all()
+    part = keys[1 : len(values)]
+    assert (bucket_numbers([part, part], 8) == numbers[1 : len(values)]).all()
+    if len(values) > 2:
+        assert set(numbers.tolist()) == set(range(8))
+    rows = pa.record_batch([keys], names=["k"])
+    pieces = dict(divided(rows, numbers))
+    assert sum(piece.num_rows for piece in pieces.values()) == len(keys)
+    for number, piece in pieces.items():
+        assert piece.column(0).equals(keys.take(pa.array(np.flatnonzero(numbers == number))))
