@@ -145,14 +145,14 @@ def _is_earlier(rows: pa.Table, than: pa.Table, ordering: Sequence[str]) -> pa.C
     earlier: Any = pa.chunked_array([pa.repeat(False, rows.num_rows)])
     equal: Any = pa.chunked_array([pa.repeat(True, rows.num_rows)])
     for name in ordering:
-        one, other = rows.column(name), than.column(name)
-        both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+        left, right = rows.column(name), than.column(name)
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
         less = pc.or_(
-            pc.fill_null(pc.less(one, other), False),
-            pc.and_(pc.is_null(one), pc.is_valid(other)),
+            pc.fill_null(pc.less(left, right), False),
+            pc.and_(pc.is_null(left), pc.is_valid(right)),
         )
         earlier = pc.or_(earlier, pc.and_(equal, less))
-        same = pc.or_(pc.fill_null(pc.equal(one, other), False), both_null)
+        same = pc.or_(pc.fill_null(pc.equal(left, right), False), both_null)
         equal = pc.and_(equal, same)
     return earlier
 

@@ -128,8 +128,8 @@ def test_fields_left_out_get_their_defaults() -> None:
 
 def test_equal_records_are_equal_bytes() -> None:
     record = {"instantToRollback": {"commitTime": "1", "action": "commit"}}
-    one, other = (encode_container("HoodieRollbackPlan", record) for _ in range(2))
-    assert one == other
+    first, second = (encode_container("HoodieRollbackPlan", record) for _ in range(2))
+    assert first == second
 
 
 PATHS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), max_size=4)

@@ -97,7 +97,7 @@ def test_what_is_in_neither_order_is_corrupt() -> None:
 def test_only_characters_behind_surrogates_have_an_order_of_their_own() -> None:
     texts = [sign.encode() for sign in SIGNS]
     assert [has_own_order_in_java(text) for text in texts] == [False] * 4 + [True] * 4
-    for one, other in pairwise(texts):
-        if not has_own_order_in_java(one):
-            assert (one < other) == (java_order(one) < java_order(other))
+    for lower, upper in pairwise(texts):
+        if not has_own_order_in_java(lower):
+            assert (lower < upper) == (java_order(lower) < java_order(upper))
     assert java_order("\U00010000".encode()) < java_order("\ue000".encode())

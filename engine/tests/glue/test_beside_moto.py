@@ -79,12 +79,12 @@ def shown(found: dict[str, Any] | Refused) -> object:
         return found.code
     tables = found.get("TableList") or [found["Table"] for _ in range("Table" in found)]
     return {
-        "databases": [one["Name"] for one in found.get("DatabaseList") or []],
-        "tables": [[one.get(member) for member in (*INPUT, "DatabaseName")] for one in tables],
-        "partitions": [(one["Values"], one["StorageDescriptor"]["Location"])
-                       for one in found.get("Partitions") or []],
-        "errors": [(one["PartitionValues"], one["ErrorDetail"]["ErrorCode"])
-                   for one in found.get("Errors") or []],
+        "databases": [item["Name"] for item in found.get("DatabaseList") or []],
+        "tables": [[item.get(member) for member in (*INPUT, "DatabaseName")] for item in tables],
+        "partitions": [(item["Values"], item["StorageDescriptor"]["Location"])
+                       for item in found.get("Partitions") or []],
+        "errors": [(item["PartitionValues"], item["ErrorDetail"]["ErrorCode"])
+                   for item in found.get("Errors") or []],
     }  # fmt: skip
 
 

@@ -166,8 +166,8 @@ def test_values_are_counted_over_the_whole_answer(
 ) -> None:
     """Each byte of it would be an object of a hundred."""
     monkeypatch.setenv(SETTING, "64Ki")
-    one = LIST + b"\0\x08" + STRUCT + struct.pack("!i", 900) + STOP * 900
-    metastore.answers["get_table"] = lambda _: REPLY + SUCCESS + one * 6 + STOP * 2
+    nested = LIST + b"\0\x08" + STRUCT + struct.pack("!i", 900) + STOP * 900
+    metastore.answers["get_table"] = lambda _: REPLY + SUCCESS + nested * 6 + STOP * 2
     with pytest.raises(Unsupported, match="are more than the 4,096 that are read"):
         ask(metastore.uri())
 

@@ -92,7 +92,7 @@ class Shared(SharedFolder):
         assert self.table.config.metadata_partitions == self.listed, step
         assert not is_settled or stale_listing(self.table) == [], step
         wrong = self.small.lake().check(keys=True)
-        assert not [one for one in wrong if "metadata" in one.check], (step, wrong)
+        assert not [finding for finding in wrong if "metadata" in finding.check], (step, wrong)
 
     def first(self) -> str:
         """The first instant of the metadata table."""

@@ -96,12 +96,12 @@ def test_a_file_has_the_rows_and_statistics_of_one_that_arrow_writes(
         own, other = found.metadata.row_group(number), expected.metadata.row_group(number)
         assert (own.num_rows, own.total_byte_size) == (other.num_rows, other.total_byte_size)
         for column in range(own.num_columns):
-            one, two = own.column(column), other.column(column)
-            assert one.is_stats_set == two.is_stats_set
-            if one.is_stats_set:
-                assert repr(one.statistics.to_dict()) == repr(two.statistics.to_dict())
+            mine, theirs = own.column(column), other.column(column)
+            assert mine.is_stats_set == theirs.is_stats_set
+            if mine.is_stats_set:
+                assert repr(mine.statistics.to_dict()) == repr(theirs.statistics.to_dict())
             for name in ("compression", "encodings", "num_values", "total_compressed_size"):
-                assert getattr(one, name) == getattr(two, name)
+                assert getattr(mine, name) == getattr(theirs, name)
 
 
 def test_each_row_group_has_its_own_dictionaries_and_codecs() -> None:

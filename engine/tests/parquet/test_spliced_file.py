@@ -188,11 +188,11 @@ def test_int96_and_dictionaries_of_arrow_are_copied() -> None:
 def test_columns_that_differ_do_not_share_a_file(other: pa.Schema) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     first = stored(schema.empty_table().cast(schema), row_group_size=1)
-    one = stored(pa.Table.from_arrays([pa.array([1], pa.int64())], schema=schema))
+    number_like = stored(pa.Table.from_arrays([pa.array([1], pa.int64())], schema=schema))
     second = stored(pa.Table.from_arrays([pa.array([1]).cast(other.field(0).type)], schema=other))
-    assert schema_nodes(opened(first).footer) == schema_nodes(opened(one).footer)
+    assert schema_nodes(opened(first).footer) == schema_nodes(opened(number_like).footer)
     with pytest.raises(UnsupportedTableError, match="other columns"):
-        spliced([one, second])
+        spliced([number_like, second])
 
 
 def test_pages_that_are_missing_are_a_broken_file() -> None:

@@ -77,9 +77,9 @@ def test_a_table_is_created_and_followed(case: Case) -> None:
     descriptor = entry["StorageDescriptor"]
     assert [column["Name"] for column in descriptor["Columns"]][-2:] == ["id", "v"]
     assert descriptor["Location"] == case.table.uri
-    one = case.server.partitions[NAME]["a",]
-    assert one["StorageDescriptor"]["Location"] == f"{case.table.uri}/a"
-    assert one["StorageDescriptor"]["Columns"] == descriptor["Columns"]
+    partition = case.server.partitions[NAME]["a",]
+    assert partition["StorageDescriptor"]["Location"] == f"{case.table.uri}/a"
+    assert partition["StorageDescriptor"]["Columns"] == descriptor["Columns"]
     case.write("c")
     (done,) = case.sync()
     assert (done.tables[0].partitions_added, done.tables[0].is_created) == (1, False)
@@ -107,12 +107,12 @@ def test_moto_takes_the_same_requests(tmp_path: Path, monkeypatch: pytest.Monkey
         for values, is_altered in (({"v": [1, 2]}, False), ({"v": [1, 2], "w": [1.0, 2.0]}, True)):
             table.write(pa.table({"id": [1, 2], "day": ["a", "b"], **values}), "upsert")
             (done,) = table.sync(glue="eu-west-1", database="shop", name="trips")
-            assert [one.name for one in done.tables] == [
+            assert [registered.name for registered in done.tables] == [
                 "shop.trips_ro",
                 "shop.trips_rt",
                 "shop.trips",
             ]
-            assert all(one.is_altered == is_altered for one in done.tables)
+            assert all(registered.is_altered == is_altered for registered in done.tables)
             (done,) = table.sync(
                 glue="eu-west-1", database="shop", name="trips", all_partitions=True
             )

@@ -117,7 +117,7 @@ def test_the_judge_of_stores_passes_it(
     reached = ["--region", options["region"], "--ca-bundle", options["ca_bundle"]]
     assert run(["check-store", place.uri, *reached, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {found["outcome"], *(one["outcome"] for one in found["checks"])} == {"passed"}
+    assert {found["outcome"], *(check["outcome"] for check in found["checks"])} == {"passed"}
 
 
 def test_a_copy_is_signed_without_a_session(place: StoreLocation) -> None:

@@ -300,10 +300,10 @@ def test_names_that_are_refused_are_noted(name: str) -> None:
 
 
 def test_a_race_through_several_endpoints_finds_what_one_endpoint_hides(name: str) -> None:
-    one, other = LocksByItself(name), LocksByItself(name)
+    client, other_client = LocksByItself(name), LocksByItself(name)
     race = (StorePromise.CREATE_RACE,)
-    assert check_store((one,), promises=race).outcome is ProbeOutcome.PASSED
-    assert check_store((one, other), promises=race).outcome is ProbeOutcome.FAILED
+    assert check_store((client,), promises=race).outcome is ProbeOutcome.PASSED
+    assert check_store((client, other_client), promises=race).outcome is ProbeOutcome.FAILED
 
 
 def test_a_store_that_says_no_is_unsupported_rather_than_failed(name: str) -> None:

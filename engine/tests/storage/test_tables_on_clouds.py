@@ -151,5 +151,5 @@ def settings_of_object_store(location: StoreLocation) -> Mapping[str, str]:
 @pytest.mark.slow_with("azure_location")
 def test_the_judge_of_stores_passes_it(location: StoreLocation, tideline: Command) -> None:
     found = json.loads(tideline("check-store", location.uri, "--json"))
-    assert {found["outcome"], *(one["outcome"] for one in found["checks"])} == {"passed"}
+    assert {found["outcome"], *(check["outcome"] for check in found["checks"])} == {"passed"}
     assert [*location.open().list()] == []

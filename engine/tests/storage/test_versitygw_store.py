@@ -25,13 +25,13 @@ class TestVersityGW(S3PeerContract):
 def test_races_through_two_gateways_show_what_one_hides(
     locks_files: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = VersityServer(locks_files=locks_files)
-    with one, VersityServer(beside=one, locks_files=locks_files) as other:
-        for name, value in one.environment().items():
+    server = VersityServer(locks_files=locks_files)
+    with server, VersityServer(beside=server, locks_files=locks_files) as other_server:
+        for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         places = [
             StoreLocation.of(f"s3://{BUCKET}/trial", server.storage_options())
-            for server in (one, other)
+            for server in (server, other_server)
         ]
         alone = [places[0].open() for _ in range(THOROUGH.racers)]
         assert check_store(alone, promises=RACES).complaints == ()

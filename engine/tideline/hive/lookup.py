@@ -93,9 +93,9 @@ def another_table() -> StorageUnavailableError:
     return StorageUnavailableError("the metastore answers with another table than was asked")
 
 
-def same_name(one: str | None, other: str) -> bool:
+def same_name(name: str | None, other: str) -> bool:
     """Hive keeps its names in lower case, and finds them in any."""
-    return (one or "").lower() == other.lower()
+    return (name or "").lower() == other.lower()
 
 
 def _answer(found: Any) -> Any:

@@ -96,7 +96,9 @@ class GlueMetastore:
             return False
         if table.partition_columns and table.columns != seen.columns:
             columns = list(map(_column_input, table.columns))
-            self._update(table, ((one, {"Columns": columns}) for one in self._listed(table)))
+            self._update(
+                table, ((partition, {"Columns": columns}) for partition in self._listed(table))
+            )
         descriptor = stored.get("StorageDescriptor") or {}
         request = {
             "DatabaseName": table.name.database,
@@ -137,8 +139,8 @@ class GlueMetastore:
         self, table: RegisteredTable, partitions: Iterable[RegisteredPartition]
     ) -> None:
         places = {partition.values: partition.location for partition in partitions}
-        stored = (one for one in self._read(table, places) if _values(one) in places)
-        self._update(table, ((one, {"Location": places[_values(one)]}) for one in stored))
+        stored = (entry for entry in self._read(table, places) if _values(entry) in places)
+        self._update(table, ((entry, {"Location": places[_values(entry)]}) for entry in stored))
 
     def drop_partitions(self, table: RegisteredTable, values: Iterable[tuple[str, ...]]) -> None:
         for some in batches(values, _DROPPED_AT_ONCE):

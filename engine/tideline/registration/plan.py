@@ -146,8 +146,8 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _is_same_place(one: str, other: str) -> bool:
-    return normalised(one) == normalised(other)
+def _is_same_place(left: str, right: str) -> bool:
+    return normalised(left) == normalised(right)
 
 
 def _names(columns: Iterable[RegisteredColumn]) -> tuple[str, ...]:

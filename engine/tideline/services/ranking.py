@@ -55,8 +55,8 @@ def ranked(
     return tuple(done)
 
 
-def _has_to_wait(one: Work, left: Sequence[Work], follows: Callable[[Work, Work], bool]) -> bool:
-    return any(other is not one and follows(one, other) for other in left)
+def _has_to_wait(work: Work, left: Sequence[Work], follows: Callable[[Work, Work], bool]) -> bool:
+    return any(other is not work and follows(work, other) for other in left)
 
 
 def _worth(rate: float | None) -> float:

@@ -32,7 +32,6 @@ from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_on_s3 import STORAGE_LOCK
 from tideline.testing.hudi_peer import HudiPeer, version_options
 from tideline.testing.json_line_process import PeerFailureError
-from tideline.testing.merge_statement import merge_into
 from tideline.testing.service_process import local_services
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import open_fresh, stale_listing
@@ -243,7 +242,7 @@ class ConcurrentTable:
 
     def _write_once(self, made: Batch, options: Mapping[str, str]) -> None:
         if made.operation == MERGE:
-            merge_into(self.peer, self.uri_of_hudi, made.rows, options)
+            _merge_into(self.peer, self.uri_of_hudi, made.rows, options)
             return
         named = {"hoodie.table.name": "concurrent", **options}
         self.peer.write(self.uri_of_hudi, made.rows, operation=made.operation, options=named)
@@ -399,6 +398,23 @@ class ConcurrentTable:
         with self._counting:
             self._values += 1
             return Batch(operation, tuple(keys), self._values)
+
+
+def _merge_into(peer: HudiPeer, uri: str, rows: pa.Table, options: Mapping[str, str]) -> None:
+    """MERGE INTO of Hudi's SQL with the rows of a batch: it updates stored keys and inserts others.
+
+    The options stay set in the peer's session. Raises PeerFailureError.
+    """
+    name = peer.table_at(uri)
+    for option, text in options.items():
+        peer.run_statement(f"set {option}={text}")
+    columns = (rows[column].to_pylist() for column in ("id", "part", "v"))
+    listed = ", ".join(f"('{id_}', '{part}', {v}L)" for id_, part, v in zip(*columns, strict=True))
+    peer.run_statement(
+        f"merge into {name} as t using (select * from values {listed} as x(id, part, v)) as s "
+        "on t.id = s.id and t.part = s.part "
+        "when matched then update set * when not matched then insert *"
+    )
 
 
 def _is_rolled_back_twice(failure: PeerFailureError) -> bool:

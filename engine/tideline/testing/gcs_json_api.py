@@ -66,8 +66,8 @@ def _page(name: str, bucket: ObjectBucket, query: Mapping[str, str]) -> dict[str
     page = {key: shown[key] for key in names[:most]}
     found: dict[str, object] = {
         "kind": "storage#objects",
-        "items": [_object(name, key, one) for key, one in page.items() if one is not None],
-        "prefixes": [key for key, one in page.items() if one is None],
+        "items": [_object(name, key, stored) for key, stored in page.items() if stored is not None],
+        "prefixes": [key for key, stored in page.items() if stored is None],
     }
     if names[most:]:
         found["nextPageToken"] = names[most - 1]

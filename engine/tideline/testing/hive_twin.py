@@ -103,19 +103,23 @@ def _get_partition_names(twin: HiveTwin, asked: Any) -> Any:
 
 def _get_partitions_by_names(twin: HiveTwin, asked: Any) -> Any:
     stored = twin.partitions[asked.db_name, asked.tbl_name]
-    return [one for values, one in stored.items() if _path(twin, asked, values) in asked.names]
+    return [
+        partition
+        for values, partition in stored.items()
+        if _path(twin, asked, values) in asked.names
+    ]
 
 
 def _add_partitions(twin: HiveTwin, asked: Any) -> Any:
     stored = twin.partitions[asked.request.dbName, asked.request.tblName]
-    for one in asked.request.parts:
-        stored.setdefault(tuple(one.values), one)
+    for partition in asked.request.parts:
+        stored.setdefault(tuple(partition.values), partition)
     return ttypes.AddPartitionsResult()
 
 
 def _alter_partitions(twin: HiveTwin, asked: Any) -> Any:
     stored = twin.partitions[asked.db_name, asked.tbl_name]
-    stored.update({tuple(one.values): one for one in asked.new_parts})
+    stored.update({tuple(partition.values): partition for partition in asked.new_parts})
 
 
 def _drop_partition(twin: HiveTwin, asked: Any) -> Any:

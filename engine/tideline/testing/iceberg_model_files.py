@@ -198,8 +198,8 @@ def _number(entry: ManifestEntry) -> int:
     return entry.sequence_number
 
 
-def _same_partition(one: DataFile, other: DataFile) -> bool:
-    return (one.spec_id, one.partition) == (other.spec_id, other.partition)
+def _same_partition(left: DataFile, right: DataFile) -> bool:
+    return (left.spec_id, left.partition) == (right.spec_id, right.partition)
 
 
 def _is_about(delete: ManifestEntry, entry: ManifestEntry) -> bool:

@@ -189,7 +189,7 @@ class TwinHistory:
         if self.version == 1 or not specs or not stored.num_rows:
             return
         names = self._chance.sample(
-            [one for one in self.columns if self.columns[one] != "double"], 2
+            [name for name in self.columns if self.columns[name] != "double"], 2
         )
         picked = stored.select(names).slice(self._chance.randrange(stored.num_rows), 2)
         fields = [self.ours.schema.field(name) for name in names]
@@ -226,7 +226,7 @@ class TwinHistory:
             case 3:
                 self._both(f"alter table {{t}} rename column st.{member} to {new}")
                 self._members = {
-                    new if one == member else one: kind for one, kind in self._members.items()
+                    new if known == member else known: kind for known, kind in self._members.items()
                 }
             case 4:
                 self._both(f"alter table {{t}} add column st.{new} int")
@@ -277,7 +277,7 @@ class TwinHistory:
 
     def _placement(self) -> str | None:
         """Another partition field, by a column that none is by."""
-        free = [name for name in self.columns if not any(name in one for one in self._placed)]
+        free = [name for name in self.columns if not any(name in placed for placed in self._placed)]
         name = self._chance.choice(free) if free else None
         found = () if name is None else KINDS[self.columns[name]][2]
         if not found:
@@ -303,7 +303,9 @@ class TwinHistory:
 
     def _condition(self) -> tuple[str, pc.Expression]:
         """In Spark's SQL, and as an expression."""
-        name = self._chance.choice([one for one in self.columns if self.columns[one] in _COMPARED])
+        name = self._chance.choice(
+            [name for name in self.columns if self.columns[name] in _COMPARED]
+        )
         column, kind = pc.field(name), self.columns[name]
         value = self._value(kind)
         if value is None:

@@ -73,8 +73,8 @@ class TlsFront(LoopbackListener):
             _relay(opened.enter_context(client), opened.enter_context(server))
 
 
-def _relay(one: socket.socket, other: socket.socket) -> None:
-    towards = {one: other, other: one}
+def _relay(client: socket.socket, server: socket.socket) -> None:
+    towards = {client: server, server: client}
     while True:
         ready = [end for end in towards if isinstance(end, ssl.SSLSocket) and end.pending()]
         for end in ready or select.select([*towards], [], [], _IDLE_S)[0]:

@@ -35,10 +35,10 @@ class ServerAddress:
         return f"{self.scheme}://{host}" if is_usual else f"{self.scheme}://{host}:{self.port}"
 
 
-def is_same_place(one: str, other: str) -> bool:
+def is_same_place(left: str, right: str) -> bool:
     """Whether two addresses name the same server and the same path on it, for any user."""
-    ones, others = _each(one), _each(other)
-    return len(ones) == len(others) and all(map(_is_same_one, ones, others))
+    ones, others = _each(left), _each(right)
+    return len(ones) == len(others) and all(map(_is_same_address, ones, others))
 
 
 def is_plain_url(url: str) -> bool:
@@ -57,9 +57,9 @@ def is_plain_url(url: str) -> bool:
     )
 
 
-def _is_same_one(one: str, other: str) -> bool:
-    first, second = _split(one), _split(other)
-    return ServerAddress.of(one) == ServerAddress.of(other) and _rest(first) == _rest(second)
+def _is_same_address(left: str, right: str) -> bool:
+    first, second = _split(left), _split(right)
+    return ServerAddress.of(left) == ServerAddress.of(right) and _rest(first) == _rest(second)
 
 
 def _each(url: str) -> list[str]:

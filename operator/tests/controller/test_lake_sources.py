@@ -70,7 +70,7 @@ class SourceCase(ControllerCase):
         def found() -> Manifest:
             conditions = (self.source(name).get("status") or {}).get("conditions", ())
             ready = [condition for condition in conditions if condition["type"] == "Ready"]
-            return next((one for one in ready if one["reason"] == reason), {})
+            return next((item for item in ready if item["reason"] == reason), {})
 
         ready: Manifest = self.until(found, reason)
         return ready
@@ -86,7 +86,7 @@ class SourceCase(ControllerCase):
     def reason(self, name: str) -> str:
         """Why the LakeTable of this name is not ready."""
         conditions = (self.owned()[name].get("status") or {}).get("conditions", ())
-        return next((one["reason"] for one in conditions if one["type"] == "Ready"), "")
+        return next((item["reason"] for item in conditions if item["type"] == "Ready"), "")
 
     def carry_out_until(self, uri: str, wanted: dict[str, list[int]]) -> None:
         """Jobs as they come, until the tables have these numbers."""

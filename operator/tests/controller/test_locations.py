@@ -89,14 +89,14 @@ def test_an_accepted_table_that_is_moved_does_not_take_its_time_along() -> None:
 
 def test_of_two_that_are_accepted_at_once_the_first_to_say_so_has_the_place() -> None:
     locations = Locations()
-    one, two = (claim(name, "s3://lake/a", None) for name in ("one", "two"))
-    address = one.places[0].address
-    locations.claim(two)
-    locations.claim(one)
+    first, second = (claim(name, "s3://lake/a", None) for name in ("one", "two"))
+    address = first.places[0].address
+    locations.claim(second)
+    locations.claim(first)
     # The second one's clock was read before the first one's.
-    assert locations.accepted_ms(one.key, [address], 100) == {address: 100}
-    assert locations.accepted_ms(two.key, [address], 99) == {address: 101}
-    assert in_the_way(locations, claim("two", "s3://lake/a", 101)) == one.key
+    assert locations.accepted_ms(first.key, [address], 100) == {address: 100}
+    assert locations.accepted_ms(second.key, [address], 99) == {address: 101}
+    assert in_the_way(locations, claim("two", "s3://lake/a", 101)) == first.key
     assert in_the_way(locations, claim("one", "s3://lake/a", 100)) is None
 
 
@@ -241,9 +241,9 @@ def test_below_a_table_only_places_that_count_or_are_the_namespaces_own_are_seen
     ],
 )
 def test_one_endpoint_has_one_address_however_it_is_spelled(
-    one: str, other: str, is_same: bool
+    left: str, right: str, is_same: bool
 ) -> None:
-    assert (at(one) == at(other)) == is_same
+    assert (at(left) == at(right)) == is_same
 
 
 @pytest.mark.parametrize(
@@ -298,9 +298,9 @@ def test_a_server_whose_name_only_looks_like_anothers_is_another_place(
     ],
 )  # fmt: skip
 def test_places_on_google_and_azure_have_one_address_however_they_are_spelled(
-    one: tuple[str, str], other: tuple[str, str], is_same: bool
+    left: tuple[str, str], right: tuple[str, str], is_same: bool
 ) -> None:
-    assert (in_cloud(*one) == in_cloud(*other)) == is_same
+    assert (in_cloud(*left) == in_cloud(*right)) == is_same
 
 
 @pytest.mark.parametrize("path_style", ["true", "false"])

@@ -66,12 +66,12 @@ def test_names_are_those_of_kubernetes_and_differ() -> None:
     assert resource_name(catalog, FoundTable(("Sales", "Order_Items")), set()) == (
         "lake-sales-order-items"
     )
-    one = resource_name(catalog, FoundTable(("a_b", "c")), {"lake-a-b-c"})
-    other = resource_name(catalog, FoundTable(("a", "b_c")), {"lake-a-b-c"})
-    assert one.startswith("lake-a-b-c-") and other.startswith("lake-a-b-c-") and one != other
+    first = resource_name(catalog, FoundTable(("a_b", "c")), {"lake-a-b-c"})
+    second = resource_name(catalog, FoundTable(("a", "b_c")), {"lake-a-b-c"})
+    assert first.startswith("lake-a-b-c-") and second.startswith("lake-a-b-c-") and first != second
     long = resource_name(catalog, FoundTable(("n" * 60, "t" * 60)), set())
     assert len(long) == 63
-    for name in (one, other, long, resource_name(catalog, FoundTable(("日本", "表")), {"lake"})):
+    for name in (first, second, long, resource_name(catalog, FoundTable(("日本", "表")), {"lake"})):
         lake_catalog(name)
 
 

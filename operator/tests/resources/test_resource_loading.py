@@ -224,31 +224,35 @@ def test_what_is_moved_has_a_place_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_landing_prefix_that_is_emptied_has_one_reader(tmp_path: Path) -> None:
-    one, two = table("one", "a"), table("two", "b")
-    assert len(load_resources([write(tmp_path, one, two)]).tables) == 2
-    for pair in ((emptied(one), two), (one, emptied(two)), (emptied(one), emptied(two))):
+    first, second = table("one", "a"), table("two", "b")
+    assert len(load_resources([write(tmp_path, first, second)]).tables) == 2
+    for pair in (
+        (emptied(first), second),
+        (first, emptied(second)),
+        (emptied(first), emptied(second)),
+    ):
         message = refusal(write(tmp_path, *pair))
         assert "is also read by ingest 'landing' of LakeTable default/one" in message
-    twice = emptied(one) + one[one.index("  - name: landing") :].replace("landing", "more", 1)
+    twice = emptied(first) + first[first.index("  - name: landing") :].replace("landing", "more", 1)
     message = refusal(write(tmp_path, twice))
     assert "spec.ingest[0].source.taken: ingest 'more' reads the same files" in message
 
 
 def test_a_slot_of_postgres_is_of_one_ingest(tmp_path: Path) -> None:
     source = "source: {format: postgres, table: orders, slot: orders}"
-    one = table()
-    landing = one[one.index("  - name: landing") :]
+    text = table()
+    landing = text[text.index("  - name: landing") :]
     first = f"  - name: landing\n    {source}\n"
-    spec = one.replace(landing, first + first.replace("landing", "more"))
+    spec = text.replace(landing, first + first.replace("landing", "more"))
     message = refusal(write(tmp_path, spec))
     assert "spec.ingest[0].source.slot: ingest 'more' has the same slot" in message
 
 
 def test_problems_of_all_files_are_reported_together(tmp_path: Path) -> None:
-    one = write(tmp_path, table(location="''"), name="1.yaml")
-    two = write(tmp_path, "a: [", name="2.yaml")
-    three = tmp_path / "3.yaml"
-    message = refusal(one, two, three)
+    first = write(tmp_path, table(location="''"), name="1.yaml")
+    second = write(tmp_path, "a: [", name="2.yaml")
+    third = tmp_path / "3.yaml"
+    message = refusal(first, second, third)
     assert "1.yaml, document 1, line 6: spec.location: is empty" in message
     assert "2.yaml: not valid YAML" in message
     assert "3.yaml: no such file" in message

@@ -198,9 +198,9 @@ def _keeps_away(place: ClaimedPlace, *, is_foreign: bool) -> bool:
     return place.accepted_ms is not None and not (is_foreign and place.is_only_read)
 
 
-def _may_be_shared(one: ClaimedPlace, other: ClaimedPlace) -> bool:
-    both_read = one.is_landing and other.is_landing
-    return both_read and not (one.is_emptied or other.is_emptied)
+def _may_be_shared(left: ClaimedPlace, right: ClaimedPlace) -> bool:
+    both_read = left.is_landing and right.is_landing
+    return both_read and not (left.is_emptied or right.is_emptied)
 
 
 def _above(address: str) -> list[str]:

@@ -144,7 +144,7 @@ class SourceTables(Looks[_Known]):
         """Make LakeTables of those that are planned; those that are gone from the server."""
         places = {table.address for table in others}
         names = {table.name for table in others} | {
-            table.name for one in self._known.values() for table in one.tables.values()
+            table.name for owner in self._known.values() for table in owner.tables.values()
         }
         tables: dict[str, ResolvedTable] = {}
         theirs = set()

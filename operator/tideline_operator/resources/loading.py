@@ -221,9 +221,9 @@ def _emptied(table: ResolvedTable, others: Iterable[ResolvedTable]) -> Iterator[
             mine, its = table.sources[own.name], other.sources[theirs.name]
             place = next(
                 (
-                    one
-                    for one, two in product(mine.places, its.places)
-                    if (mine.settles or its.settles) and overlaps(one.uri, two.uri)
+                    own_place
+                    for own_place, their_place in product(mine.places, its.places)
+                    if (mine.settles or its.settles) and overlaps(own_place.uri, their_place.uri)
                 ),
                 None,
             )

@@ -122,15 +122,15 @@ def test_every_ordering_type_keeps_the_higher_value(
 ) -> None:
     schema = pa.schema([("id", pa.string()), ("order", pa.struct([("by", kind)]))])
 
-    def one(value: Any) -> pa.Table:
+    def row_of(value: Any) -> pa.Table:
         return pa.Table.from_pylist([{"id": "a", "order": {"by": value}}], schema)
 
     for stored, incoming, updates in ((lower, higher, 1), (higher, lower, 0), (higher, higher, 1)):
         case = HandleCase.of(
             schema, merge_mode=MergeMode.EVENT_TIME_ORDERING, ordering_fields=("order.by",)
         )
-        (base,) = case.create(one(stored))
-        assert case.merge(base, one(incoming)).num_update_writes == updates
+        (base,) = case.create(row_of(stored))
+        assert case.merge(base, row_of(incoming)).num_update_writes == updates
 
 
 def test_files_with_two_level_lists_and_other_time_units_are_read() -> None:

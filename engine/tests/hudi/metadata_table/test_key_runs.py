@@ -100,7 +100,7 @@ def test_what_does_not_fit_and_what_is_there_twice_is_said() -> None:
     assert isinstance(found, CannotFollow)
     assert "a key of more than 32,767 bytes: 'ääää" in found.reason
     assert KeyRuns((KeyRun(pa.array([too_long]), None),)).too_long() is None
-    one, other = KeyRun(pa.array(["a", "b"]), b""), KeyRun(pa.array(["c", "b"]), b"")
-    assert KeyRuns((one,)).stored_twice() is None
-    assert KeyRuns((one, other)).stored_twice() == "b"
+    first, second = KeyRun(pa.array(["a", "b"]), b""), KeyRun(pa.array(["c", "b"]), b"")
+    assert KeyRuns((first,)).stored_twice() is None
+    assert KeyRuns((first, second)).stored_twice() == "b"
     assert KeyRuns(()).stored_twice() is None

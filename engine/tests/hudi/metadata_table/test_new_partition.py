@@ -56,7 +56,7 @@ class FileSizes:
         stats = change.written.write_stats if change.written is not None else ()
         gone = [MetadataRecord(split_path(path)[1], None) for path in change.deleted]
         written = {split_path(stat.path)[1]: stat for stat in stats if stat.path}
-        return gone + [size_of(name, one.file_size_in_bytes) for name, one in written.items()]
+        return gone + [size_of(name, file.file_size_in_bytes) for name, file in written.items()]
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep:  # noqa: ARG002
         return Upkeep("nothing", "the size of each new file")
@@ -134,7 +134,7 @@ def test_it_is_made_kept_and_compacted_in_all_its_file_groups(small: SmallTable)
     timeline = metadata.timeline()
     assert timeline.of(Action.COMMIT).completed()
     stored = metadata.stored(PARTITION, timeline)
-    slices = [metadata.read_slice(one[0], timeline) for one in stored.groups]
+    slices = [metadata.read_slice(file[0], timeline) for file in stored.groups]
     keys = [[record.key for record in records] for records in slices]
     assert all(keys)
     assert all(
@@ -155,10 +155,10 @@ def test_a_clean_deletes_its_records(small: SmallTable) -> None:
 def test_check_compares_it_and_a_commit_without_it_drops_it(
     small: SmallTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not [one for one in small.lake().check() if "metadata" in one.check]
+    assert not [file for file in small.lake().check() if "metadata" in file.check]
     monkeypatch.setattr(PARTITION, "changes", lambda *_: [], raising=False)
     small.write("upsert", batch([0], 2))
-    messages = [one.message for one in small.lake().check()]
+    messages = [file.message for file in small.lake().check()]
     assert "has another size" in messages
     monkeypatch.setattr(registry, "PARTITIONS", registry.PARTITIONS[:-1])
     small.write("upsert", batch([1], 3))

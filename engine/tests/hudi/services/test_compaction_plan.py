@@ -236,8 +236,12 @@ def test_several_strategies_apply_one_after_the_other() -> None:
         }
     )
     config = CompactionConfig.from_settings(read)
-    one, two, other = operation("a1"), operation("a2", logs=2), operation("b", logs=9)
-    assert taken(config, one, two, other) == ["a2"]
+    few_logs, more_logs, elsewhere = (
+        operation("a1"),
+        operation("a2", logs=2),
+        operation("b", logs=9),
+    )
+    assert taken(config, few_logs, more_logs, elsewhere) == ["a2"]
 
 
 def test_an_unknown_strategy_is_refused() -> None:

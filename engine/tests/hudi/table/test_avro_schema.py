@@ -72,7 +72,7 @@ def avro(schema: pa.Schema) -> dict[str, Any]:
     return arrow_to_avro(schema, name=name, namespace=namespace)
 
 
-def one(data_type: Any) -> pa.Field:
+def read_field(data_type: Any) -> pa.Field:
     """The Arrow field of an Avro field of this type."""
     record = {"type": "record", "name": "r", "fields": [{"name": "c", "type": data_type}]}
     return avro_to_arrow(json.dumps(record)).field("c")
@@ -260,7 +260,7 @@ def test_a_column_name_avro_cannot_hold_is_refused(name: str) -> None:
     ],
 )
 def test_nullable_unions_come_in_either_order(union: Any, nullable: bool) -> None:
-    assert one(union) == pa.field("c", pa.string(), nullable)
+    assert read_field(union) == pa.field("c", pa.string(), nullable)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_nullable_unions_come_in_either_order(union: Any, nullable: bool) -> Non
     ],
 )
 def test_reads_what_other_writers_spell(data_type: Any, expected: pa.DataType) -> None:
-    assert one(data_type).type == expected
+    assert read_field(data_type).type == expected
 
 
 def test_named_types_are_found_again_by_short_and_full_name() -> None:
@@ -330,7 +330,7 @@ def test_named_types_are_found_again_by_short_and_full_name() -> None:
 )
 def test_what_has_no_arrow_form_is_refused(data_type: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        one(data_type)
+        read_field(data_type)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"string"', '{"type":"array","items":"int"}'])

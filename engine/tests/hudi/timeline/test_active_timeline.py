@@ -79,12 +79,12 @@ def test_the_order_of_the_listing_does_not_matter(files: list[Instant]) -> None:
 
 @given(FILES, st.integers(0, 21).map(at), st.integers(0, 21).map(at))
 def test_ranges_split_a_timeline_without_loss(
-    files: list[Instant], one: InstantTime, other: InstantTime
+    files: list[Instant], begin: InstantTime, end: InstantTime
 ) -> None:
     view = ActiveTimeline(tuple(files))
-    assert view.before(one).instants + view.at_or_after(one).instants == view.instants
-    assert view.up_to(one).instants + view.after(one).instants == view.instants
-    assert view.within(one, other) == view.after(one).up_to(other)
+    assert view.before(begin).instants + view.at_or_after(begin).instants == view.instants
+    assert view.up_to(begin).instants + view.after(begin).instants == view.instants
+    assert view.within(begin, end) == view.after(begin).up_to(end)
     assert sorted((*view.completed(), *view.pending())) == list(view)
 
 

@@ -29,10 +29,10 @@ def test_what_is_printed_parses_to_the_same_value(time: InstantTime) -> None:
 
 
 @given(MOMENTS, MOMENTS)
-def test_instant_times_are_ordered_as_their_moments(one_ms: int, other_ms: int) -> None:
-    one, other = InstantTime.from_epoch_ms(one_ms), InstantTime.from_epoch_ms(other_ms)
-    assert (one < other) == (one_ms < other_ms)
-    assert (one == other) == (one_ms == other_ms)
+def test_instant_times_are_ordered_as_their_moments(left_ms: int, right_ms: int) -> None:
+    left, right = InstantTime.from_epoch_ms(left_ms), InstantTime.from_epoch_ms(right_ms)
+    assert (left < right) == (left_ms < right_ms)
+    assert (left == right) == (left_ms == right_ms)
 
 
 def test_a_moment_is_printed_in_utc() -> None:

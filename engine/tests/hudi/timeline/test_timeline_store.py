@@ -103,10 +103,10 @@ def test_a_savepoint_begins_inflight(store: ObjectStore, timelines: TimelineStor
 
 
 def test_of_two_writers_one_gets_the_instant(store: ObjectStore) -> None:
-    one, other = (TimelineStore(store, LAYOUT_V1, SystemClock()) for _ in range(2))
-    one.create_requested(T, Action.COMMIT)
+    ours, theirs = (TimelineStore(store, LAYOUT_V1, SystemClock()) for _ in range(2))
+    ours.create_requested(T, Action.COMMIT)
     with pytest.raises(ConflictError) as conflict:
-        other.create_requested(T, Action.COMMIT)
+        theirs.create_requested(T, Action.COMMIT)
     assert conflict.value.path == f".hoodie/{T}.commit.requested"
     assert str(T) in str(conflict.value)
     assert store.uri in str(conflict.value)
@@ -301,9 +301,9 @@ def test_what_was_listed_or_made_before_is_listed_once() -> None:
     assert asked() == 1
     timelines.remove(own.in_state(State.REQUESTED))
     assert asked() == 1
-    other = others.create_requested(InstantTime.parse("20250922132154430"), Action.COMMIT)
-    assert asked(other.time) == 1, "the caller says that it made this one"
-    others.remove(other)
+    theirs = others.create_requested(InstantTime.parse("20250922132154430"), Action.COMMIT)
+    assert asked(theirs.time) == 1, "the caller says that it made this one"
+    others.remove(theirs)
     assert (asked(), asked()) == (2, 1)
     store.meanwhile = [BUILT_ON_IT]
     assert (asked(), asked()) == (2, 1), "made while it was listed"

@@ -73,11 +73,11 @@ def test_the_shim_drops_only_the_module_and_keeps_arguments_apart(tmp_path: Path
 
 
 def test_the_shim_is_made_once_and_per_runtime(tmp_path: Path) -> None:
-    one = fake_java(tmp_path / "one", "17.0.1")
-    two = fake_java(tmp_path / "two", "17.0.1")
+    first = fake_java(tmp_path / "one", "17.0.1")
+    second = fake_java(tmp_path / "two", "17.0.1")
     shims = [
         prepare_java(tmp_path / "cache", {"JAVA_HOME": str(home), "PATH": ""})
-        for home in (one, two, one)
+        for home in (first, second, first)
     ]
     assert shims[0] == shims[2] != shims[1]
 

@@ -183,11 +183,11 @@ def test_rows_without_a_key_are_set_aside_in_the_batch_that_makes_the_table(csv:
 @pytest.mark.parametrize("odd", ["abc", '"1,5"', "2024-01-01"])
 def test_an_odd_value_is_set_aside_wherever_it_comes(odd: str, csv: Taker, tmp_path: Path) -> None:
     good, bad = "id,ts,v\n1,1,10\n2,1,20\n", f"id,ts,v\n3,1,{odd}\n4,1,40\n"
-    one = csv.take(good, bad, bad_rows_max=5)
+    first = csv.take(good, bad, bad_rows_max=5)
     other = Taker(tmp_path / "apart", csv.spark, FileFormat.CSV)
     other.take(good, bad_rows_max=5)
-    two = other.take(bad, bad_rows_max=5)
-    assert (one.rows_set_aside, two.rows_set_aside) == (1, 1)
+    second = other.take(bad, bad_rows_max=5)
+    assert (first.rows_set_aside, second.rows_set_aside) == (1, 1)
     assert csv.values("v") == other.values("v") == [10, 20, 40]
 
 

@@ -98,15 +98,15 @@ def _side_by_side(
     left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the same rows, cut to the same lengths."""
-    one, other = next(left, None), next(right, None)
-    while one is not None and other is not None:
-        rows = min(one.num_rows, other.num_rows)
+    left_batch, right_batch = next(left, None), next(right, None)
+    while left_batch is not None and right_batch is not None:
+        rows = min(left_batch.num_rows, right_batch.num_rows)
         yield pa.RecordBatch.from_arrays(
-            [*one.slice(0, rows).columns, *other.slice(0, rows).columns],
-            [*one.schema.names, *other.schema.names],
+            [*left_batch.slice(0, rows).columns, *right_batch.slice(0, rows).columns],
+            [*left_batch.schema.names, *right_batch.schema.names],
         )
-        one = one.slice(rows) if rows < one.num_rows else next(left, None)
-        other = other.slice(rows) if rows < other.num_rows else next(right, None)
+        left_batch = left_batch.slice(rows) if rows < left_batch.num_rows else next(left, None)
+        right_batch = right_batch.slice(rows) if rows < right_batch.num_rows else next(right, None)
 
 
 def _find(store: ObjectStore, source: SourceFile) -> tuple[ObjectStore, str]:

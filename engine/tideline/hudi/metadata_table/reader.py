@@ -33,7 +33,8 @@ from tideline.formats.hfile_lookup import HFileLookup
 from tideline.formats.log_block import BlockFrame, BlockKind, HeaderKey, read_frames
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION, key_of_files
 from tideline.hudi.metadata_table.form import MetadataForm
-from tideline.hudi.metadata_table.known_forms import form_of
+from tideline.hudi.metadata_table.form_by_commit import BY_COMMIT
+from tideline.hudi.metadata_table.form_by_slice import BY_SLICE
 from tideline.hudi.metadata_table.partition import (
     MetadataPartition,
     file_group,
@@ -98,7 +99,8 @@ class MetadataTable:
         self.store = StoreBelow(data_store, METADATA_TABLE_PATH)
         self.config = load_any_table_config(self.store)
         self.layout = self.config.layout
-        self.form: MetadataForm = form_of(self.layout)
+        names_slice = self.layout.names.logs_name_slice
+        self.form: MetadataForm = BY_SLICE if names_slice else BY_COMMIT
         self.timelines = TimelineStore(self.store, self.layout.timeline, clock)
 
     def timeline(self) -> ActiveTimeline:

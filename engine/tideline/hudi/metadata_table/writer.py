@@ -275,7 +275,7 @@ class MetadataWriter:
         found = timeline.find(time)
         if found is None or found.is_pending:
             return False
-        newest = {slices[0].group: slices[0] for one in stored.values() for slices in one.groups}
+        newest = {slices[0].group: slices[0] for part in stored.values() for slices in part.groups}
         logs = {group: newest[group].log_files if group in newest else () for group in blocks}
         with suppress(ObjectNotFoundError, CorruptTableError):
             return all(self._body_at(time, logs[group]) == body for group, body in blocks.items())

@@ -133,12 +133,12 @@ class ThreadRunner:
     ) -> list[Answer]:
         """See `PartRunner.run`."""
 
-        def one(number: int) -> Sequence[Answer]:
+        def run_part(number: int) -> Sequence[Answer]:
             return make(number).run(self.store, TaskNumbers(number))
 
         found = in_bounded_threads(
             range(len(sizes_bytes)),
-            one,
+            run_part,
             threads=self.threads,
             held_bytes=lambda _: 0,
             held_bytes_max=0,

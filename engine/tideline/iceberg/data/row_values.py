@@ -94,7 +94,9 @@ class RowValues:
     @property
     def size_bytes(self) -> int:
         """What it takes in memory."""
-        return sum(one.nbytes for one in self.values) + sum(fold.nbytes for fold in self.folds)
+        return sum(distinct.nbytes for distinct in self.values) + sum(
+            fold.nbytes for fold in self.folds
+        )
 
     def numbers(self, columns: Sequence[pa.Array]) -> Codes:
         """The number that each row has here, ABSENT for one that equals none."""

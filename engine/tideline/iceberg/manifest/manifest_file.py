@@ -38,9 +38,9 @@ from tideline.iceberg.metadata.field_type import Decimal, FieldType, StructType,
 from tideline.iceberg.metadata.partition_spec import PartitionSpec
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.single_value import encode_value
-from tideline.iceberg.metadata.uuid_order import java_order
 
 _BLOCK_SIZE_V1 = 64 * 1024 * 1024
+_UUID_HALF = 1 << 63
 _MAPS = {
     "column_sizes": 108,
     "value_counts": 109,
@@ -360,7 +360,7 @@ def _summaries(
 def _summary(type_: FieldType, values: set[Any]) -> FieldSummary:
     is_float = str(type_) in ("float", "double")
     nans = {value for value in values if is_float and value is not None and math.isnan(value)}
-    order = java_order if str(type_) == "uuid" else None
+    order = _java_order if str(type_) == "uuid" else None
     bounded = sorted((value for value in values - nans if value is not None), key=order)
     return FieldSummary(
         contains_null=None in values,
@@ -368,3 +368,16 @@ def _summary(type_: FieldType, values: set[Any]) -> FieldSummary:
         lower_bound=encode_value(type_, bounded[0]) if bounded else None,
         upper_bound=encode_value(type_, bounded[-1]) if bounded else None,
     )
+
+
+def _java_order(value: uuid.UUID) -> tuple[int, int]:
+    """The order that Iceberg's Java has of UUIDs: by the two halves, as signed numbers.
+
+    Its readers find rows only where bounds are of that order; the bytes of a UUID have another one,
+    in which Parquet keeps its statistics, for Java's writers as well.
+    """
+    return _signed(value.int >> 64), _signed(value.int & (2 * _UUID_HALF - 1))
+
+
+def _signed(half: int) -> int:
+    return half - 2 * _UUID_HALF if half >= _UUID_HALF else half

@@ -111,7 +111,9 @@ def words_of(error: BaseException) -> str:
     if not isinstance(error, ValidationError):
         return quoted(error)
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return quoted("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5]))
+    return quoted(
+        "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found[:5])
+    )
 
 
 def _told(error: BaseException) -> BaseException | None:
@@ -135,8 +137,8 @@ def _of_resource(
     credentials: Mapping[str, Any],
     access: CatalogAccess,
 ) -> dict[str, Any]:
-    one, other = given.get(URI), credentials.get(URI)
-    if one and other and not is_same_place(one, other):
+    address, secret_address = given.get(URI), credentials.get(URI)
+    if address and secret_address and not is_same_place(address, secret_address):
         message = "the resource and its Secret give different addresses: leave one of them out"
         raise ConfigError(message, value=name)
     found = admitted({**given, **credentials}, Author.RESOURCE)

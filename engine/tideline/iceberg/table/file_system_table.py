@@ -251,11 +251,11 @@ class FileSystemTable:
         return FileIO(self._location, metadata.location, stores, self._declared)
 
 
-def _is_same_file(one: ObjectInfo, other: ObjectInfo) -> bool:
+def _is_same_file(left: ObjectInfo, right: ObjectInfo) -> bool:
     """By the store's own version of it, where it gives one."""
-    if one.path != other.path or None in (one.version, other.version):
-        return one == other
-    return one.version == other.version
+    if left.path != right.path or None in (left.version, right.version):
+        return left == right
+    return left.version == right.version
 
 
 def _is_metadata(name: str) -> bool:

@@ -66,7 +66,7 @@ class S3Properties:
     @classmethod
     def of(cls, *said: Mapping[str, object]) -> S3Properties:
         """Those of some mappings; what an earlier one says counts before what a later one says."""
-        given = {name: text for one in reversed(said) for name, text in _texts(one)}
+        given = {name: text for properties in reversed(said) for name, text in _texts(properties)}
         options = {
             option: text
             for option, names in _NAMES.items()

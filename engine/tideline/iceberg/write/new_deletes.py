@@ -93,7 +93,7 @@ class NewDeletes:
                 by_file=by_file,
             )
             try:
-                for file in sorted(files, key=lambda one: one.task.data_file.file_path):
+                for file in sorted(files, key=lambda deleted: deleted.task.data_file.file_path):
                     self.written += writer.add(file.task.data_file.file_path, file.positions)
                 self.written += writer.finish()
             except BaseException as error:

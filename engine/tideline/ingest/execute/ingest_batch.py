@@ -5,23 +5,23 @@ Rows and checkpoint become visible together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError
+from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.arrow_schema import arrow_schema
 from tideline.ingest.execute.ingest_table import IngestTable, TakenRange
-from tideline.ingest.execute.last_rows import last_rows
 from tideline.ingest.execute.table_access import Progress
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.sources.checkpoint import Checkpoint, newest_of
 from tideline.ingest.sources.source import Available, Range, Shape, Sweep
 from tideline.wording import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UPSERT = "upsert"
 DELETE = "delete"
@@ -105,7 +105,7 @@ class IngestBatch:
                 "delete those of this ingest, and set source.onTruncate: Ignore",
                 path=self.work.source.uri,
             )
-        left = last_rows(rows, self.operation.table.record_key)
+        left = _last_rows(rows, self.operation.table.record_key)
         self.progress(f"writing {self.words}")
         return done.table.write_all(left, done._taken(columns))
 
@@ -168,3 +168,15 @@ class IngestBatch:
         if self.checkpoint is not own:
             return self.work.former_name
         return own.took_over if own is not None else ""
+
+
+def _last_rows(rows: pa.Table, record_key: Sequence[str]) -> pa.Table:
+    """The last row of each key in the order of arrival, unless it deletes: a table that had none
+    before has these."""
+    if ARRIVAL not in rows.column_names:
+        return rows
+    last = rows.group_by(list(record_key)).aggregate([(ARRIVAL, "max")]).column(f"{ARRIVAL}_max")
+    found = rows.filter(pc.is_in(rows.column(ARRIVAL), value_set=last.combine_chunks()))
+    if DELETED_FLAG in found.column_names:
+        found = found.filter(pc.invert(found.column(DELETED_FLAG))).drop_columns([DELETED_FLAG])
+    return found

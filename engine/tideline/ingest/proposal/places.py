@@ -103,8 +103,8 @@ def _beside(landing: StoreLocation, name: str) -> StoreLocation:
 
 
 def _check_apart(landing: StoreLocation, table: StoreLocation) -> None:
-    one, other = _path(landing), _path(table)
-    is_within = one.is_relative_to(other) or other.is_relative_to(one)
+    landing_path, table_path = _path(landing), _path(table)
+    is_within = landing_path.is_relative_to(table_path) or table_path.is_relative_to(landing_path)
     if landing.scheme == table.scheme and is_within:
         message = "the table and its files need folders apart: --location"
         raise ConfigError(message, path=_shown(table))

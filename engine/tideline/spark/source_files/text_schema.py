@@ -134,13 +134,13 @@ def _infer_missing(
     return proposed
 
 
-def _wider(one: T.DataType, other: T.DataType) -> T.DataType:
+def _wider(left: T.DataType, right: T.DataType) -> T.DataType:
     """A type that the text of both can be read as."""
-    if one == other:
-        return one
+    if left == right:
+        return left
     for rank in (_NUMBERS, _TIMES):
-        if one in rank and other in rank:
-            return max(one, other, key=rank.index)
+        if left in rank and right in rank:
+            return max(left, right, key=rank.index)
     return T.StringType()
 
 

@@ -26,7 +26,7 @@ class PlaceFinder(Protocol):
         """The error that says what is wrong with the field."""
 
 
-def overlaps(one: str, other: str) -> bool:
+def overlaps(left: str, right: str) -> bool:
     """Whether one of two places lies in the other, or is the other."""
-    first, second = one.rstrip("/") + "/", other.rstrip("/") + "/"
+    first, second = left.rstrip("/") + "/", right.rstrip("/") + "/"
     return first.startswith(second) or second.startswith(first)

@@ -170,17 +170,19 @@ def set_aside(feed: TopicFeed) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.jsonl")}
 
 
-def ingest_both(one: TopicFeed, other: TopicFeed, writer: Writer, value: ValueFormat) -> None:
+def ingest_both(
+    local: TopicFeed, on_executors: TopicFeed, writer: Writer, value: ValueFormat
+) -> None:
     """A first commit into both tables, then a larger one; the other's by Spark."""
     writer.produce(value, FIRST)
-    take_in(one)
-    take_in(other)
+    take_in(local)
+    take_in(on_executors)
     writer.produce(value)
-    first, second = take_in(one), take_in(other, on_spark=True)
+    first, second = take_in(local), take_in(on_executors, on_spark=True)
     assert first.source_records == second.source_records == RECORDS
     assert first.source_bytes == second.source_bytes
     assert first.rows_set_aside == second.rows_set_aside
-    assert position_of(one) == position_of(other)
+    assert position_of(local) == position_of(on_executors)
 
 
 def take_in(feed: TopicFeed, *, on_spark: bool = False) -> OperationResult:
@@ -216,18 +218,18 @@ def test_json_with_duplicates_tombstones_and_bad_records(
         set_aside=aside,
         record_fields=(RecordField.PARTITION, RecordField.OFFSET),
     )
-    one = replace(
+    local = replace(
         declared,
         table_type=table_type,
         ordering=ordering,
         bad_rows_max=1_000,
         schema=(*SCHEMA, *OFFSETS),
     )
-    other = through_spark(one, tmp_path / "other", spark)
-    ingest_both(one, other, writer, ValueFormat.JSON)
-    assert all_rows(one) == all_rows(other)
-    assert len(all_rows(one)) > KEYS // 2
-    assert set_aside(one) == set_aside(other) != {}
+    on_executors = through_spark(local, tmp_path / "other", spark)
+    ingest_both(local, on_executors, writer, ValueFormat.JSON)
+    assert all_rows(local) == all_rows(on_executors)
+    assert len(all_rows(local)) > KEYS // 2
+    assert set_aside(local) == set_aside(on_executors) != {}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -242,11 +244,11 @@ def test_avro_whose_columns_the_registry_knows(
     declared = feed_of(
         tmp_path / "one", writer, value=ValueFormat.AVRO, schema=(), registry=registry.address
     )
-    one = replace(declared, table_type=table_type, schema=())
-    other = through_spark(one, tmp_path / "other", spark)
-    ingest_both(one, other, writer, ValueFormat.AVRO)
-    assert all_rows(one) == all_rows(other)
-    assert {row["later"] is None for row in all_rows(other)} == {True, False}
+    local = replace(declared, table_type=table_type, schema=())
+    on_executors = through_spark(local, tmp_path / "other", spark)
+    ingest_both(local, on_executors, writer, ValueFormat.AVRO)
+    assert all_rows(local) == all_rows(on_executors)
+    assert {row["later"] is None for row in all_rows(on_executors)} == {True, False}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -254,10 +256,10 @@ def test_change_events_with_values_that_are_kept(
     writer: Writer, tmp_path: Path, spark: SparkSession, table_type: str
 ) -> None:
     declared = feed_of(tmp_path / "one", writer, value=ValueFormat.DEBEZIUM_JSON, schema=())
-    one = replace(declared, table_type=table_type, table_version=9, properties=FILLING)
-    other = through_spark(one, tmp_path / "other", spark)
-    ingest_both(one, other, writer, ValueFormat.DEBEZIUM_JSON)
-    assert all_rows(one) == all_rows(other)
+    local = replace(declared, table_type=table_type, table_version=9, properties=FILLING)
+    on_executors = through_spark(local, tmp_path / "other", spark)
+    ingest_both(local, on_executors, writer, ValueFormat.DEBEZIUM_JSON)
+    assert all_rows(local) == all_rows(on_executors)
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -267,8 +269,8 @@ def test_values_that_have_several_rows(
     declared = feed_of(
         tmp_path / "one", writer, value=ValueFormat.CANAL_JSON, schema=(), table="shop.orders"
     )
-    one = replace(declared, table_type=table_type)
-    other = through_spark(one, tmp_path / "other", spark)
-    ingest_both(one, other, writer, ValueFormat.CANAL_JSON)
-    assert all_rows(one) == all_rows(other)
-    assert len(all_rows(one)) > KEYS // 3
+    local = replace(declared, table_type=table_type)
+    on_executors = through_spark(local, tmp_path / "other", spark)
+    ingest_both(local, on_executors, writer, ValueFormat.CANAL_JSON)
+    assert all_rows(local) == all_rows(on_executors)
+    assert len(all_rows(local)) > KEYS // 3

@@ -83,8 +83,8 @@ class DeclaredFiles:
         is_alike = isinstance(other, DeclaredFiles) and other.file_format is self.file_format
         if not (self.settles and is_alike):
             return False
-        one, two = (place.uri.rstrip("/") + "/" for place in (self.landing, *other.places))
-        return one.startswith(two) or two.startswith(one)
+        own, theirs = (place.uri.rstrip("/") + "/" for place in (self.landing, *other.places))
+        return own.startswith(theirs) or theirs.startswith(own)
 
     def with_places(self, moved: Callable[[Location], Location]) -> DeclaredFiles:
         to = self.moved_to

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
-from tideline.ingest.sources.postgres.credentials import SAFEST
-from tideline.ingest.sources.postgres.memory_files import files_of
+from tideline.ingest.sources.postgres.credentials import (
+    AUTHORITIES,
+    CERTIFICATE,
+    KEY,
+    SAFEST,
+    note_key,
+)
+from tideline.ingest.sources.wire.memory_file import memory_file
 from tideline.secret_values import masked, note_secrets
 
 if TYPE_CHECKING:
@@ -104,7 +110,7 @@ def connected(source: OfServer, variables: Mapping[str, str] = os.environ) -> It
         raise ConfigError(f"{source.connection} is not set: it has the connection string")
     try:
         given = _noted(conninfo, variables)
-        with files_of(variables) as files:
+        with _memory_files(variables) as files:
             if "sslrootcert" in files:
                 files.setdefault("sslmode", str(given.get("sslmode") or SAFEST))
             connection = psycopg.connect(
@@ -154,6 +160,21 @@ def failure(source: OfServer, words: str, code: str) -> TidelineError:
     if passes and code != "53400":
         return StorageUnavailableError(f"the server says: {words}", path=source.uri)
     return ConfigError(f"the server says: {words}", path=source.uri)
+
+
+@contextmanager
+def _memory_files(variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """What libpq reads from files alone, as files that are nowhere but in memory: the options that
+    name them, of those that the variables have; as long as this lasts."""
+    note_key(variables)
+    named = {"sslrootcert": AUTHORITIES, "sslcert": CERTIFICATE, "sslkey": KEY}
+    with ExitStack() as opened:
+        files: dict[str, str] = {}
+        for option, name in named.items():
+            if variables.get(name):
+                text = f"{variables[name].strip()}\n"
+                files[option] = opened.enter_context(memory_file(option, text))
+        yield files
 
 
 def _noted(conninfo: str, variables: Mapping[str, str]) -> Mapping[str, object]:

@@ -50,7 +50,7 @@ class Scram:
         salted = hashlib.pbkdf2_hmac(self.digest, password, salt, int(iterations))
         client_key = self._hmac(salted, b"Client Key")
         signature = self._hmac(hashlib.new(self.digest, client_key).digest(), signed)
-        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
         self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
