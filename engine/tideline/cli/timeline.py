@@ -86,7 +86,9 @@ def list_instants_command(
 def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
     """What became of one instant, after an unknown outcome."""
     if not is_instant_time(text):
-        raise ConfigError("this is not an instant", value=text)
+        raise ConfigError(
+            "this is not an instant: give one that `tideline timeline` lists", value=text
+        )
     time = InstantTime(text)
     found = table.timeline().find(time)
     if found is None:

@@ -273,7 +273,9 @@ def read_stored_footer(read: ReadRange, size_bytes: int, *, path: object = None)
     tail = read(max(0, size_bytes - _FIRST_REQUEST_BYTES), min(size_bytes, _FIRST_REQUEST_BYTES))
     magic = tail[-len(MAGIC) :]
     if magic == _ENCRYPTED_MAGIC:
-        raise UnsupportedTableError("a parquet file is encrypted", path=path)
+        raise UnsupportedTableError(
+            "a parquet file is encrypted: rewrite it without encryption", path=path
+        )
     if magic != MAGIC or size_bytes < len(MAGIC) + TAIL_BYTES:
         raise CorruptTableError("not a parquet file", path=path)
     length = int.from_bytes(tail[-TAIL_BYTES : -len(MAGIC)], "little")
@@ -338,9 +340,13 @@ def _check_group(group: StoredRowGroup, leaves: int, data_bytes: int) -> None:
         raise ValueError(f"{len(chunks)} columns in a row group of a file of {leaves}")
     for struct in chunks:
         if struct.get(ChunkField.CRYPTO) is not None or struct.get(ChunkField.ENCRYPTED_METADATA):
-            raise UnsupportedTableError("a column of a parquet file is encrypted")
+            raise UnsupportedTableError(
+                "a column of a parquet file is encrypted: rewrite it without encryption"
+            )
         if struct.get(ChunkField.FILE_PATH):
-            raise UnsupportedTableError("a column of a parquet file is in another file")
+            raise UnsupportedTableError(
+                "a column of a parquet file is in another file: rewrite it as one file"
+            )
     if group.rows < 0 or any(chunk.size_bytes < 0 for chunk in group.chunks):
         raise ValueError("fewer than no rows or bytes")
     # Of a column without pages the writer may have put down any place.

@@ -91,4 +91,5 @@ def _plain(kind: pa.DataType, name: str) -> tuple[str, str]:
     for matches, hive, spark in _PLAIN:
         if matches(kind):
             return hive, spark
-    raise UnsupportedTableError(f"column {name}: Hive has no type for {kind}", value=name)
+    message = f"column {name}: Hive has no type for {kind}; tables with it cannot be registered"
+    raise UnsupportedTableError(message, value=name)

@@ -166,7 +166,7 @@ def _refuse_equal_names(names: Iterable[str], config: TableConfig) -> None:
         if other != name:
             message = (
                 f"columns {other} and {name} differ in upper and lower case alone, which "
-                "metastores do not tell apart"
+                "metastores do not tell apart: rename one"
             )
             raise UnsupportedTableError(message, table=config.table_uri, value=name)
 

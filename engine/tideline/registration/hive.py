@@ -214,7 +214,7 @@ def _values(stored: Any) -> tuple[str, ...]:
 def _value(stored: Any) -> RegisteredTable:
     sd = stored.sd
     if sd is None:
-        message = "the metastore has something of this name that is not described as a table"
+        message = "the metastore has something else of this name: drop it, or choose another name"
         raise UnsupportedTableError(message, value=f"{stored.dbName}.{stored.tableName}")
     serde = sd.serdeInfo
     return RegisteredTable(

@@ -83,7 +83,9 @@ class SqlSession:
         if not _NAME.fullmatch(name):
             raise ConfigError("a table's name in SQL is a word", value=name)
         if not rows.schema.names:
-            raise ConfigError("the table has no columns before its first write", value=name)
+            raise ConfigError(
+                "the table has no columns before its first write: write to it first", value=name
+            )
         self._duckdb.register(name, rows)
         self._tables[name] = rows
 

@@ -213,7 +213,7 @@ def test_below_a_table_only_places_that_count_or_are_the_namespaces_own_are_seen
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("left", "right", "is_same"),
     [
         ("http://minio:9000", "HTTP://MINIO:9000/", True),
         ("http://minio", "http://minio:80", True),
@@ -269,7 +269,7 @@ def test_a_server_whose_name_only_looks_like_anothers_is_another_place(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("left", "right", "is_same"),
     [
         (("gs://lake/a", ""), ("gs://lake/a/", "https://storage.googleapis.com/"), True),
         (("gs://lake/a", ""), ("gs://lake/a", "https://commondatastorage.googleapis.com"), True),

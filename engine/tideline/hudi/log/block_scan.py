@@ -101,7 +101,9 @@ class _Scan:
                 self._by_instant.setdefault(instant, []).append(block)
         else:
             raise UnsupportedTableError(
-                f"log blocks of kind {kind.name} are not read", path=block.log.path
+                f"log blocks of kind {kind.name} are not read: compact the table with the engine "
+                "that wrote them",
+                path=block.log.path,
             )
 
     def _obey(self, block: LogBlock) -> None:

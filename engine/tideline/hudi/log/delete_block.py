@@ -145,7 +145,9 @@ def _fields_of(lists: pa.ListArray, path: object) -> tuple[pa.Array, ...]:
         ]
         if len(kinds) > 1:
             raise UnsupportedTableError(
-                "delete block with ordering values of several types", path=path
+                "delete block with ordering values of several types: compact the table with the "
+                "engine that wrote it",
+                path=path,
             )
         wrapper = kinds[0] if kinds else _WRAPPERS[0]
         fields.append(wrapper.read(wrapped.field(wrapper.name)))

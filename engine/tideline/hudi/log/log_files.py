@@ -82,7 +82,10 @@ class LogFiles:
             yield
         except ObjectNotFoundError as error:
             raise CorruptTableError(
-                "log file is missing", table=self._store.uri, instant=log.instant, path=log.path
+                "log file is missing: put it back from a copy, or restore to a savepoint",
+                table=self._store.uri,
+                instant=log.instant,
+                path=log.path,
             ) from error
         except (CorruptTableError, UnsupportedTableError) as error:
             raise type(error)(

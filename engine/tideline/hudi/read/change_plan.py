@@ -69,7 +69,8 @@ def plan_changes(
     """
     if not table.config.populate_meta_fields:
         raise UnsupportedTableError(
-            "changes of a table without meta columns cannot be found", table=table.uri
+            "changes of a table without meta columns cannot be found: read its rows",
+            table=table.uri,
         )
 
     @cache

@@ -257,7 +257,9 @@ def _check_schema(schema: pa.Schema) -> None:
             raise ConfigError("the schema holds a column that Hudi adds itself", value=name)
         other = folded.setdefault(name.casefold(), name)
         if other is not name:
-            raise ConfigError("columns differ only by case", value=f"{other}, {name}")
+            raise ConfigError(
+                "columns differ only by case: rename all but one", value=f"{other}, {name}"
+            )
     if not schema.names:
         raise ConfigError("the schema has no columns: give one or more")
 

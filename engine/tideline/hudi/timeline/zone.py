@@ -77,7 +77,10 @@ class TimelineZone:
             moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
             return _milliseconds(moment.astimezone(_time_zone(self.name)).utcoffset())
         except (OverflowError, ValueError, OSError) as error:
-            raise ConfigError("no instant time for this moment", value=epoch_ms) from error
+            raise ConfigError(
+                "there is no instant time for this moment: set the clock of this machine",
+                value=epoch_ms,
+            ) from error
 
     def _moments_ms(self, time: InstantTime) -> list[int]:
         """The moments that the digits stand for, in order."""

@@ -370,7 +370,9 @@ def _refuse_used(draft: Draft, gone: frozenset[int], what: str) -> None:
             message = f"{what}: the table is partitioned by it; remove field {field.name} first"
             raise ConfigError(message, table=draft.table)
     if any(field.source_id in gone for field in draft.sort_fields):
-        raise ConfigError(f"{what}: the table is sorted by it", table=draft.table)
+        raise ConfigError(
+            f"{what}: the table is sorted by it; set another order first", table=draft.table
+        )
     if not gone.isdisjoint(draft.identifier_ids):
         message = f"{what}: it identifies rows; set other identifier fields first"
         raise ConfigError(message, table=draft.table)
@@ -380,7 +382,7 @@ def _check_type(draft: Draft, kind: FieldType, what: str) -> None:
     for found in (kind, *(field.type for _, field in walk(parts_of(kind)))):
         name = str(found).partition("(")[0]
         if draft.format_version < DEFAULTS_SINCE and name in _NEW_TYPES:
-            message = f"{what}: type {found} is there from format version 3 on"
+            message = f"{what}: type {found} is from format version 3 on; upgrade the table first"
             raise ConfigError(message, table=draft.table)
 
 

@@ -170,11 +170,14 @@ class BoundedGlueCatalog(OwnFiles, NoopCatalog):
         kind, parameters = _kind(entry), _parameters(entry)
         if kind != _ICEBERG:
             provider = parameters.get(_PROVIDER) or kind or entry.get("TableType") or "nothing"
-            message = f"the table in Glue is no Iceberg table, but one of {quoted(provider)}"
+            shown = quoted(provider)
+            message = f"the table in Glue is no Iceberg table, but one of {shown}: name another"
             raise UnsupportedTableError(message, table=quoted(".".join(_named(identifier))))
         location = parameters.get(_LOCATION)
         if not location:
-            message = f"the table in Glue has no {_LOCATION}"
+            message = (
+                f"the table in Glue has no {_LOCATION}: register its newest metadata file there"
+            )
             raise UnsupportedTableError(message, table=quoted(".".join(_named(identifier))))
         return self._table_at(_named(identifier), str(location))
 

@@ -13,6 +13,7 @@ from tideline.iceberg.table.found_table import FoundTable
 
 NAMESPACES_MAX = 10_000
 TABLES_MAX = 1_000_000
+_REMEDY = "write a LakeTable for each table that matters"
 UNWRITABLE_NAME = "its name has a dot or a blank in it, which a LakeTable cannot name"
 
 
@@ -35,7 +36,7 @@ def _listed(catalog: Catalog) -> set[FoundTable]:
             continue
         seen.add(namespace)
         if len(seen) > NAMESPACES_MAX:
-            message = f"the catalog has more than {NAMESPACES_MAX:,} namespaces"
+            message = f"the catalog has more than {NAMESPACES_MAX:,} namespaces: {_REMEDY}"
             raise ConfigError(message, value=catalog.name)
         try:
             found.update(_found(tuple(table)) for table in catalog.list_tables(namespace))
@@ -43,7 +44,7 @@ def _listed(catalog: Catalog) -> set[FoundTable]:
         except NoSuchNamespaceError:
             continue
         if len(found) > TABLES_MAX:
-            message = f"the catalog has more than {TABLES_MAX:,} tables"
+            message = f"the catalog has more than {TABLES_MAX:,} tables: {_REMEDY}"
             raise ConfigError(message, value=catalog.name)
     return found
 

@@ -60,7 +60,7 @@ def new_schema(columns: pa.Schema, key: Sequence[str], *, has_nanoseconds: bool)
     fields = _Fields(numbers, has_nanoseconds).of(list(columns), "")
     by_name = {field.name: field for field in fields}
     for name in sorted(_READERS_OWN.intersection(by_name)):
-        message = "readers of Iceberg tables have a column of this name of their own"
+        message = "readers of Iceberg tables have a column of this name of their own: rename it"
         raise ConfigError(message, value=name)
     for name in key:
         found = by_name.get(name)

@@ -116,7 +116,8 @@ def _read_csv(
         heads = [_whole_lines(body[:_BEGINNING_BYTES]).decode(encoding or "utf-8-sig")
                  for body in contents.values()]  # fmt: skip
     except (LookupError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the files are not in this encoding: {error}", value=encoding) from error
+        message = f"the files are not in this encoding: {error}; give theirs, encoding=NAME"
+        raise ConfigError(message, value=encoding) from error
     sep = options.get("sep", options.get("delimiter")) or find_separator(heads)
     rows = CsvDialect(sep).rows(heads[0])
     named = options["header"].lower() == "true" if "header" in options else has_header(rows)

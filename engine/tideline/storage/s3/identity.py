@@ -108,9 +108,14 @@ class S3Identity:
     def _of_token(cls, token_file: str, environment: Mapping[str, str]) -> S3Identity:
         role_arn = environment.get("AWS_ROLE_ARN") or ""
         if not role_arn:
-            raise ConfigError("AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not")
+            raise ConfigError(
+                "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not: set both"
+            )
         if not os.access(token_file, os.R_OK):
-            raise ConfigError("cannot read AWS_WEB_IDENTITY_TOKEN_FILE", path=token_file)
+            message = (
+                "cannot read AWS_WEB_IDENTITY_TOKEN_FILE: name a file that this process may read"
+            )
+            raise ConfigError(message, path=token_file)
         sts_url = environment.get("AWS_ENDPOINT_URL_STS") or ""
         return cls(
             IdentitySource.WEB_IDENTITY,

@@ -72,7 +72,8 @@ class CompactionOperation:
         group = FileGroupId(partition, record.get("fileId") or "")
         instant = record.get("baseInstantTime") or ""
         if not is_instant_time(instant):
-            raise CorruptTableError("a compaction plan names no instant", path=path, value=instant)
+            message = "a compaction plan names no instant: put its object back from a copy"
+            raise CorruptTableError(message, path=path, value=instant)
         file_slice = FileSlice(group, InstantTime(instant), base, logs)
         return cls(file_slice, dict(record.get("metrics") or {}))
 
