@@ -29,7 +29,7 @@ from tideline.hudi.timeline.instant import Action, Instant
 
 Change = Callable[[tuple[InternalField, ...]], tuple[InternalField, ...]]
 _ADDED = pa.int64()
-_TYPES = {"long": pa.int64(), "double": pa.float64()}
+_TYPES = {"long": pa.int64(), "double": pa.float64(), "string": pa.string()}
 """Of columns that were retyped."""
 NOTHING = InternalSchema(0, -1, InternalStruct(()))
 

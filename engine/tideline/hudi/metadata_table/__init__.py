@@ -9,7 +9,8 @@ change), `record` is how records are stored, `many_records` and `key_runs` how t
 columns, `group_records` how they are dealt out to file groups.
 How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` makes one, `disable`
 switches it off; `index_making` and `index_dropping` make and drop a single partition,
-`begin_statistics` those of a new table. How it is read: `reader`. What Hudi keeps beside it:
+`begin_statistics` those of a new table; `altered_columns` says what a schema on read ends.
+How it is read: `reader`. What Hudi keeps beside it:
 `index_definitions`, `index_build`. How it lies on disk in each layout: `form_by_commit` and
 `form_by_slice`, chosen by `reader`; what its commits say: `commit_contents`.
 

@@ -27,6 +27,7 @@ from math import isnan
 from typing import Any
 
 from tideline.errors import UnsupportedTableError
+from tideline.hudi.metadata_table.altered_columns import why_statistics_are_of_others
 from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
 from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
@@ -51,6 +52,7 @@ from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.schema_history_reader import schema_history
 from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.column_range import ColumnRanges, retyped
 from tideline.wording import counted
 
@@ -146,7 +148,7 @@ def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
     """What tasks say of the files that a change adds, or why statistics end with it."""
     schema_json = change.written.schema_json if change.written is not None else None
     schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
-    indexed = _columns_at(change.table, schema_json)
+    indexed = _columns_at(change.table, change.timeline, schema_json)
     if isinstance(indexed, CannotFollow):
         return indexed
     found: dict[str, ColumnRanges] = {}
@@ -164,7 +166,7 @@ def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
 
 def columns_kept(whole: WholeTable) -> IndexedColumns | CannotFollow:
     """The columns of the statistics that a table has, or why they end at any commit."""
-    return _columns_at(whole.table, whole.schema_json)
+    return _columns_at(whole.table, whole.timeline, whole.schema_json)
 
 
 def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] | None:
@@ -264,7 +266,9 @@ def _without_columns(whole: WholeTable) -> str | None:
     return None
 
 
-def _columns_at(table: HoodieTable, schema_json: str | None) -> IndexedColumns | CannotFollow:
+def _columns_at(
+    table: HoodieTable, timeline: ActiveTimeline, schema_json: str | None
+) -> IndexedColumns | CannotFollow:
     if COLUMN_STATS not in table.config.metadata_partitions:
         return CannotFollow("the table has no statistics of files")
     reason = _without_bounds(table)
@@ -273,7 +277,10 @@ def _columns_at(table: HoodieTable, schema_json: str | None) -> IndexedColumns |
     if schema_json is None:
         return CannotFollow("no commit says the table's schema")
     found = indexed_columns(table, schema_json)
-    return CannotFollow(found) if isinstance(found, str) else found
+    if isinstance(found, str):
+        return CannotFollow(found)
+    reason = why_statistics_are_of_others(table, timeline, found.names)
+    return found if reason is None else CannotFollow(reason)
 
 
 def _without_bounds(table: HoodieTable) -> str | None:

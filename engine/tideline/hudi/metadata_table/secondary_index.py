@@ -24,6 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tideline.formats.avro import encode_records
+from tideline.hudi.metadata_table.altered_columns import why_values_are_of_others
 from tideline.hudi.metadata_table.index_definitions import (
     FIRST_VERSION,
     SECOND_VERSION,
@@ -56,6 +57,7 @@ from tideline.hudi.metadata_table.touched_slices import (
 from tideline.hudi.table.file_group import FileGroupId
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import SECONDARY_INDEX
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.wording import counted
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class SecondaryIndexPartition(OptionalPartition):
 
     def initial(self, whole: WholeTable) -> Records | CannotFollow:
         """One record for each row of the table."""
-        column = self._followed(whole.table, whole.schema_json)
+        column = self._followed(whole.table, whole.timeline, whole.schema_json)
         if isinstance(column, CannotFollow):
             return column
         found = keys_of_table(whole, column)
@@ -127,7 +129,7 @@ class SecondaryIndexPartition(OptionalPartition):
             return CannotFollow("the table does not list it")
         schema_json = change.written.schema_json if change.written is not None else None
         schema_json = schema_json or table.schemas.newest_json(change.timeline)
-        column = self._followed(table, schema_json)
+        column = self._followed(table, change.timeline, schema_json)
         if isinstance(column, CannotFollow):
             return column
         written = change.written
@@ -149,7 +151,7 @@ class SecondaryIndexPartition(OptionalPartition):
         return self._runs(added, removed)
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:
-        column = self._followed(whole.table, whole.schema_json)
+        column = self._followed(whole.table, whole.timeline, whole.schema_json)
         if isinstance(column, CannotFollow):
             return column
         return Upkeep(
@@ -171,7 +173,9 @@ class SecondaryIndexPartition(OptionalPartition):
         runs = KeyRuns((*gone, *there), are_values=self.hashes_value)
         return runs.too_long() or runs
 
-    def _followed(self, table: HoodieTable, schema_json: str | None) -> str | CannotFollow:
+    def _followed(
+        self, table: HoodieTable, timeline: ActiveTimeline, schema_json: str | None
+    ) -> str | CannotFollow:
         """The column, where every commit can follow its values."""
         if self.column is None:
             return CannotFollow("the definition of the index is not understood")
@@ -186,7 +190,8 @@ class SecondaryIndexPartition(OptionalPartition):
                 f"{self.column} is no column of texts, whole numbers or booleans: others have "
                 "several spellings of a value"
             )
-        return self.column
+        reason = why_values_are_of_others(table, timeline, self.column)
+        return self.column if reason is None else CannotFollow(reason)
 
 
 def secondary_indexes(table: HoodieTable) -> tuple[SecondaryIndexPartition, ...]:
