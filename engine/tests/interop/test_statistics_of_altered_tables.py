@@ -135,3 +135,26 @@ def test_queries_find_all_rows_after_a_commit_of_ours(
     table.check(*case.wheres)
     listed = set(table.table.config.metadata_partitions)
     assert listed.isdisjoint({COLUMN_STATS, PARTITION_STATS, "secondary_index_i"})
+
+
+@pytest.mark.parametrize("on_read", [True, False])
+@pytest.mark.parametrize("version", [8, 9])
+def test_partitions_keep_statistics_after_hudi_added_a_column(
+    altering: HudiPeer, tmp_path: Path, on_read: bool, version: int
+) -> None:
+    name = f"added_to_{version}_{on_read}".lower()
+    table = made(altering, tmp_path / "t", name, version=version)
+    altering.run_statement(f"set hoodie.schema.on.read.enable={str(on_read).lower()}")
+    table.sql("alter table {t} add columns (late int)")
+    queries = (
+        *("late = 7", "late is null and p = 'y'", "n = 4 and late is null", "n = 100"),
+        *("m > 250", "late > 5 or n = 3", "late is null and m is not null and p = 'y'"),
+    )
+    table.upsert({"id": "k2", "p": "y", "ts": 2, "n": 2, "m": 7, "late": 7})
+    assert {COLUMN_STATS, PARTITION_STATS} <= set(table.table.config.metadata_partitions)
+    table.check(*queries)
+    table.sql("update {t} set late = 8, ts = 3 where id = 'k3'")
+    table.upsert({"id": "k9", "p": "x", "ts": 2, "n": 9, "m": 9, "late": 9})
+    assert {COLUMN_STATS, PARTITION_STATS} <= set(table.table.config.metadata_partitions)
+    table.check(*queries, "late >= 8", "n = 1 and late is null")
+    assert table.small.lake().check() == ()

@@ -14,6 +14,7 @@ from unittest import mock
 
 from tideline.hudi.metadata_table import file_ranges, key_ranges
 from tideline.hudi.metadata_table.column_row import ColumnRow
+from tideline.hudi.metadata_table.column_stats import FileRows
 from tideline.hudi.read import file_pruning, key_lookup, partition_pruning
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write import known_ranges
@@ -68,9 +69,7 @@ def seen_partitions() -> Iterator[set[str]]:
 def rewritten_rows(rewritten: Callable[[ColumnRow], ColumnRow | None]) -> Iterator[None]:
     """Within, reads and writes find these rows instead of those that are stored; None is no row."""
 
-    def found(
-        table: HoodieTable, columns: Collection[str], paths: Collection[str]
-    ) -> file_ranges.FileRows:
+    def found(table: HoodieTable, columns: Collection[str], paths: Collection[str]) -> FileRows:
         rows = file_ranges.ranges_of_files(table, columns, paths)
         return {
             path: {name: new for name, row in of_file.items() if (new := rewritten(row))}

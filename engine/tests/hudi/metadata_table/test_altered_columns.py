@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.index_definitions import define, read_definitions
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
 from tideline.hudi.metadata_table.partition import CannotFollow, StoredSizes, WholeTable
@@ -22,7 +23,12 @@ from tideline.hudi.table.table_config import (
     TableType,
 )
 from tideline.testing.altered_schema import Change, add, alter, drop, rename, retype
-from tideline.testing.kept_statistics import begin_record_index, begin_secondary_index
+from tideline.testing.kept_statistics import (
+    begin_record_index,
+    begin_secondary_index,
+    statistics_of_files,
+    statistics_of_partitions,
+)
 from tideline.testing.table_of_statistics import TableOfStatistics
 
 SCHEMA = pa.schema(
@@ -146,7 +152,9 @@ def test_statistics_stay_where_bounds_are_those_of_the_columns(
 
 
 @pytest.mark.parametrize(
-    ("change", "is_kept"), [(swap, False), (again, True), (rename("m", "x"), True)]
+    ("change", "is_kept"),
+    [(swap, False), (again, True), (rename("m", "x"), True)],
+    ids=["swapped", "added again", "another"],
 )
 def test_an_index_of_values_ends_where_another_column_had_its_name(
     table: TableOfStatistics, change: Change, is_kept: bool
@@ -155,3 +163,39 @@ def test_an_index_of_values_ends_where_another_column_had_its_name(
     assert ("another column than now was called n" in why_dropped(table, INDEX)) != is_kept
     write(table, "upsert", row(table, 1))
     assert (INDEX in listed(table)) == is_kept
+
+
+def test_a_column_that_another_writer_adds_gets_rows_of_the_older_files(
+    table: TableOfStatistics,
+) -> None:
+    """Those of the partition that is written: Hudi lists it, and has rows of its files alone."""
+    write(table, "insert", row(table, 5), row(table, 7))
+    alter_as_hudi(table, add("late", 99))
+    write(table, "upsert", row(table, 1))
+    hoodie = table.lake().hoodie_table
+    assert listed(table) >= STATISTICS
+    found = statistics_of_files(hoodie)
+    view = hoodie.files.view(hoodie.timeline())
+    slices = view.latest_slices("p1")
+    files = [file for file_slice in slices for file in file_slice.row_files]
+    assert len(files) > 1
+    for file in files:
+        assert found[file.name, "late"].range.values == found[file.name, "n"].range.values
+    whole = statistics_of_partitions(hoodie)["p1", "late"].range
+    assert (whole.least, whole.greatest) == (1, 1)
+    # Without the column a partition has its rows as they were.
+    assert ("p0", "late") not in statistics_of_partitions(hoodie)
+    write(table, "upsert", row(table, 0))
+    assert statistics_of_partitions(hoodie)["p0", "late"].range.greatest == 0
+    assert not [item for item in check_table(hoodie) if "has statistics, but none" in item.message]
+
+
+def test_a_column_that_is_listed_later_and_has_values_in_older_files_ends_partitions() -> None:
+    """Other partitions may have values of it, and no row says so."""
+    table = TableOfStatistics(SCHEMA, ("id", "part", "m"), TableType.COPY_ON_WRITE, 9)
+    write(table, "insert", *(row(table, number) for number in range(8)))
+    hoodie = table.lake().hoodie_table
+    list_columns(hoodie, read_definitions(hoodie)[COLUMN_STATS])
+    report = write(table, "insert", row(table, 9))
+    assert PARTITION_STATS not in listed(table)
+    assert any("has no statistics of n" in note for note in report.notes)

@@ -15,12 +15,13 @@ import pytest
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.check.run import check_table
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of, typed_ranges
+from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of
 from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id, xxh64
 from tideline.hudi.metadata_table.index_definitions import INDEX_DEFINITIONS_PATH
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS, IndexedColumns
+from tideline.hudi.metadata_table.measured_files import typed_ranges
 from tideline.hudi.metadata_table.partition import CannotFollow, MetadataPartition, file_group
 from tideline.hudi.metadata_table.partition_stats import (
     PARTITION_STATS_PARTITION,

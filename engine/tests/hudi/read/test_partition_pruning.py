@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pytest
 
 from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
-from tideline.hudi.metadata_table.file_ranges import ranges_of_files, rows_of_files
+from tideline.hudi.metadata_table.column_stats import rows_of_files
+from tideline.hudi.metadata_table.file_ranges import ranges_of_files
 from tideline.hudi.metadata_table.partition_stats import FILES_COUNTED
 from tideline.hudi.read import file_pruning, partition_pruning
 from tideline.hudi.read.arrow_scan import ArrowScan
@@ -195,7 +196,7 @@ def test_bounds_of_files_that_are_not_certain_are_not_made_those_of_a_partition(
     column: str, bounds: dict[str, Any], condition: str
 ) -> None:
     parts = Parts()
-    stored = "tideline.hudi.metadata_table.partition_stats.rows_of_files"
+    stored = "tideline.hudi.metadata_table.column_stats.rows_of_files"
 
     def lying(*given: Any) -> Any:
         rows = rows_of_files(*given)

@@ -16,7 +16,7 @@ from tideline.hudi.file_group.file_settings import (
     LogSettings,
     ParquetSettings,
 )
-from tideline.hudi.metadata_table.column_stats import columns_to_measure
+from tideline.hudi.metadata_table.measured_files import columns_to_measure
 from tideline.hudi.table.file_group import BaseFile
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.partial_updates import PartialUpdates

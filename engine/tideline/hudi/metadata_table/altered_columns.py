@@ -58,8 +58,8 @@ def why_statistics_are_of_others(
     }
     if not found:
         return None
-    for piece in table.files.view(timeline).all_latest_slices():
-        for file in piece.row_files:
+    for file_slice in table.files.view(timeline).all_latest_slices():
+        for file in file_slice.row_files:
             first = history.at(file.instant).version
             # A log that is named by its slice may have blocks of later versions.
             is_log = isinstance(file, LogFile)

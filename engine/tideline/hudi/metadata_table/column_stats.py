@@ -5,7 +5,8 @@ without any row is read, one with a row of some columns only may be left out wro
 a row of every column that is indexed, or none of its commit has any and the partition is dropped.
 That is so where a column holds NaN: no bounds make Hudi's queries find it.
 
-A commit adds the rows of the files that it wrote; what it replaced keeps its rows until a clean
+A commit adds the rows of the files that it wrote, and of columns that were added since to files
+beside them (`live_files`); what it replaced keeps its rows until a clean
 deletes the files. A rollback takes the rows of its instant out with the rest of it. Files that a
 task wrote before the table had statistics are read back by the commit, since no row of theirs was
 measured.
@@ -21,21 +22,30 @@ Source: Hudi's HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords (1.2)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
 from tideline.errors import UnsupportedTableError
-from tideline.hudi.metadata_table.altered_columns import why_statistics_are_of_others
-from tideline.hudi.metadata_table.column_row import ColumnRow, merged_rows, replacing_rows
+from tideline.hudi.metadata_table.column_row import (
+    ColumnRow,
+    merged_rows,
+    replacing_rows,
+    rows_of,
+)
 from tideline.hudi.metadata_table.early_bounds import with_room
 from tideline.hudi.metadata_table.hash_id import column_id, file_id_hash, partition_id
 from tideline.hudi.metadata_table.indexed_columns import (
     IndexedColumns,
     column_definition,
     columns_defined,
-    indexed_columns,
+)
+from tideline.hudi.metadata_table.measured_files import (
+    MeasuredFiles,
+    columns_kept,
+    measured_files,
+    typed_ranges,
+    why_without_bounds,
 )
 from tideline.hudi.metadata_table.optional_partition import OptionalPartition
 from tideline.hudi.metadata_table.partition import (
@@ -47,25 +57,20 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.touched_slices import written_files
-from tideline.hudi.table.file_group import split_path
-from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
+from tideline.hudi.table.file_group import BaseFile, LogFile, split_path
 from tideline.hudi.table.schema_history_reader import schema_history
-from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, TableType
-from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.column_range import ColumnRanges, retyped
+from tideline.hudi.table.table_config import COLUMN_STATS, PARQUET, PARTITION_STATS
+from tideline.hudi.timeline.column_range import ColumnRanges
 from tideline.wording import counted
 
 COLUMN_RECORD = 3
 """The type of a row of a column of a file."""
+FILES_READ_BACK_MAX = 1000
+"""Of more files without a row of a column none is read at a commit."""
 
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFiles:
-    """The columns that are indexed, and their ranges in the files that a change adds, by path."""
-
-    indexed: IndexedColumns
-    ranges: Mapping[str, ColumnRanges]
+FileRows = Mapping[str, Mapping[str, ColumnRow]]
+"""Rows by the path of their file and the name of their column."""
 
 
 class StatisticsPartition(OptionalPartition):
@@ -110,9 +115,7 @@ class ColumnStatsPartition(StatisticsPartition):
         return records
 
     def changes(
-        self,
-        change: TableChange,
-        stored: StoredRecords | None = None,  # noqa: ARG002 -- no row depends on others
+        self, change: TableChange, stored: StoredRecords | None = None
     ) -> list[MetadataRecord] | CannotFollow:
         measured = change.once(measured_files)
         if isinstance(measured, CannotFollow):
@@ -123,9 +126,10 @@ class ColumnStatsPartition(StatisticsPartition):
             for path in change.deleted
             for column in indexed.names
         ]
-        rows = [
-            row for path, ranges in measured.ranges.items() for row in _rows(path, ranges, indexed)
-        ]
+        ranges = dict(measured.ranges)
+        if stored is not None and PARTITION_STATS in change.table.config.metadata_partitions:
+            ranges |= change.once(live_files, stored, measured).nulls
+        rows = [row for path, found in ranges.items() for row in _rows(path, found, indexed)]
         return gone + rows
 
     def upkeep(self, whole: WholeTable, sizes: StoredSizes) -> Upkeep | CannotFollow:  # noqa: ARG002
@@ -144,67 +148,79 @@ def key_of(column: str, partition: str, file_name: str) -> str:
     return column_id(column) + partition_id(partition) + file_id_hash(file_name)
 
 
-def measured_files(change: TableChange) -> MeasuredFiles | CannotFollow:
-    """What tasks say of the files that a change adds, or why statistics end with it."""
-    schema_json = change.written.schema_json if change.written is not None else None
-    schema_json = schema_json or change.table.schemas.newest_json(change.timeline)
-    indexed = _columns_at(change.table, change.timeline, schema_json)
-    if isinstance(indexed, CannotFollow):
-        return indexed
-    found: dict[str, ColumnRanges] = {}
-    written = {stat.path or "": stat.column_ranges for stat in written_files(change)}
-    unknown = [path for path, ranges in written.items() if not _is_measured(ranges, indexed)]
-    if unknown and change.contents is not None:
-        written |= change.contents.ranges(unknown, indexed.types)
-    for path, ranges in written.items():
-        typed = typed_ranges(path, ranges, indexed)
-        if isinstance(typed, CannotFollow):
-            return typed
-        found[path] = typed
-    return MeasuredFiles(indexed, found)
-
-
-def columns_kept(whole: WholeTable) -> IndexedColumns | CannotFollow:
-    """The columns of the statistics that a table has, or why they end at any commit."""
-    return _columns_at(whole.table, whole.timeline, whole.schema_json)
-
-
-def columns_to_measure(table: HoodieTable, schema_json: str) -> tuple[str, ...] | None:
-    """The columns whose ranges writers of files find out; None where the table has no statistics.
-
-    Raises CorruptTableError where the definitions of indexes cannot be read.
-    """
-    if COLUMN_STATS not in table.config.metadata_partitions or _without_bounds(table) is not None:
-        return None
-    found = indexed_columns(table, schema_json)
-    return None if isinstance(found, str) else found.names
-
-
-def typed_ranges(
-    path: str, ranges: ColumnRanges | None, indexed: IndexedColumns
-) -> ColumnRanges | CannotFollow:
-    """The ranges of the columns that are indexed in a file, by all that is known of it.
-
-    A column that is not listed may be missing: another writer has added it since the file was
-    written.
-    """
-    if ranges is None or not _is_measured(ranges, indexed):
-        return CannotFollow(f"the ranges of columns of {path} are not known")
-    found = {}
-    for name in indexed.names:
-        if name not in ranges:
-            continue
-        typed = retyped(ranges[name], indexed.types[name])
-        if typed is None:
-            return CannotFollow(f"{name} of {path} has another type than the table's column")
-        if isinstance(typed.greatest, float) and isnan(typed.greatest):
-            return CannotFollow(f"{name} of {path} holds NaN, which queries of Hudi's lose")
-        found[name] = typed
+def rows_of_files(
+    stored: StoredRecords, columns: Collection[str], paths: Collection[str]
+) -> FileRows:
+    """The rows of these columns of these files, as far as there are any. Raises as `look_up`."""
+    wanted = {
+        key_of(column, *split_path(path)): (path, column) for path in paths for column in columns
+    }
+    if not wanted:
+        return {}
+    found: dict[str, dict[str, ColumnRow]] = {}
+    for key, row in rows_of(stored.look_up(COLUMN_STATS_PARTITION, wanted)).items():
+        path, column = wanted[key]
+        # Keys are hashes.
+        if (row.file, row.column) == (split_path(path)[1], column):
+            found.setdefault(path, {})[column] = row
     return found
 
 
-def _is_measured(ranges: ColumnRanges | None, indexed: IndexedColumns) -> bool:
-    return ranges is not None and all(name in ranges for name in indexed.listed)
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """The files of the partitions that a change touches, live once it is completed, and what is
+    known of those that it did not write: their rows, and listed columns that came after them, with
+    as many nulls as they have rows."""
+
+    by_partition: Mapping[str, Sequence[BaseFile | LogFile]]
+    rows: FileRows
+    nulls: Mapping[str, ColumnRanges]
+
+
+def live_files(change: TableChange, stored: StoredRecords, measured: MeasuredFiles) -> LiveFiles:
+    """Look at the files of the partitions that a change touches.
+
+    Hudi lists a column that was added, and older files have no row of it. They are read back, with
+    the first change of their partition after that, and have rows then: Hudi's queries lose a file
+    that has a row of one column of theirs and none of another.
+    """
+    live: dict[str, list[BaseFile | LogFile]] = {name: [] for name in touched_partitions(change)}
+    if live:
+        for file_slice in change.once(slices_after, stored).values():
+            live[file_slice.partition] += file_slice.row_files
+    others = [
+        file.path for files in live.values() for file in files if file.path not in measured.ranges
+    ]
+    rows = rows_of_files(stored, measured.indexed.names, others)
+    return LiveFiles(live, rows, _columns_added_since(change, rows, measured.indexed))
+
+
+def _columns_added_since(
+    change: TableChange, rows: FileRows, indexed: IndexedColumns
+) -> Mapping[str, ColumnRanges]:
+    """Of files with rows of some listed columns the others, where it is only nulls that a file has
+    of them. Values would say that writers index by different lists: then it is unknown what other
+    partitions have."""
+    missing = {
+        path: [name for name in indexed.listed if name not in those] for path, those in rows.items()
+    }
+    missing = {path: names for path, names in missing.items() if names}
+    if not missing or change.contents is None or len(missing) > FILES_READ_BACK_MAX:
+        return {}
+    names = {name for those in missing.values() for name in those}
+    types = {name: kind for name, kind in indexed.types.items() if name in names}
+    read = change.contents.ranges(tuple(missing), types)
+    found = {
+        path: {name: ranges[name] for name in missing[path] if name in ranges}
+        for path, ranges in read.items()
+        if ranges is not None
+    }
+    are_absent = all(
+        item.nulls == item.values and not item.size_bytes
+        for ranges in found.values()
+        for item in ranges.values()
+    )
+    return found if are_absent else {}
 
 
 def _rows(path: str, ranges: ColumnRanges, indexed: IndexedColumns) -> Iterator[MetadataRecord]:
@@ -244,7 +260,7 @@ def _columns_of_new(whole: WholeTable) -> IndexedColumns | CannotFollow:
 
 def _definition(whole: WholeTable) -> Mapping[str, Any] | CannotFollow:
     table = whole.table
-    reason = _without_bounds(table) or _without_columns(whole)
+    reason = why_without_bounds(table) or _without_columns(whole)
     schema_json = whole.schema_json
     if reason is not None or schema_json is None:
         return CannotFollow(reason or "no commit says the table's schema")
@@ -263,33 +279,4 @@ def _without_columns(whole: WholeTable) -> str | None:
         return "its files lack the columns of the partition path"
     if schema_history(whole.table, whole.timeline) is not None:
         return "its columns were renamed, dropped or retyped by Hudi's schema on read"
-    return None
-
-
-def _columns_at(
-    table: HoodieTable, timeline: ActiveTimeline, schema_json: str | None
-) -> IndexedColumns | CannotFollow:
-    if COLUMN_STATS not in table.config.metadata_partitions:
-        return CannotFollow("the table has no statistics of files")
-    reason = _without_bounds(table)
-    if reason is not None:
-        return CannotFollow(reason)
-    if schema_json is None:
-        return CannotFollow("no commit says the table's schema")
-    found = indexed_columns(table, schema_json)
-    if isinstance(found, str):
-        return CannotFollow(found)
-    reason = why_statistics_are_of_others(table, timeline, found.names)
-    return found if reason is None else CannotFollow(reason)
-
-
-def _without_bounds(table: HoodieTable) -> str | None:
-    """Why rows that are read may lie outside the bounds of their files."""
-    config = table.config
-    if config.table_type is not TableType.MERGE_ON_READ:
-        return None
-    if config.partial_updates is not None:
-        return "rows are filled up from several files when they are read"
-    if config.known_merge_mode is None:
-        return "rows are merged in a way of their own when they are read"
     return None

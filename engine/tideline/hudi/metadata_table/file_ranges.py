@@ -7,17 +7,11 @@ writers that have stopped keeping the partition. What no row speaks of is not kn
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from tideline.hudi.metadata_table.column_row import ColumnRow, rows_of
-from tideline.hudi.metadata_table.column_stats import COLUMN_STATS_PARTITION, key_of
-from tideline.hudi.metadata_table.partition import StoredRecords
+from tideline.hudi.metadata_table.column_stats import FileRows, rows_of_files
 from tideline.hudi.metadata_table.reader import MetadataTable
-from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
-
-FileRows = Mapping[str, Mapping[str, ColumnRow]]
-"""Rows by the path of their file and the name of their column."""
 
 
 def ranges_of_files(
@@ -28,21 +22,3 @@ def ranges_of_files(
     Raises as `MetadataTable` and its `look_up`.
     """
     return rows_of_files(MetadataTable(table.store, table.clock), columns, paths)
-
-
-def rows_of_files(
-    stored: StoredRecords, columns: Collection[str], paths: Collection[str]
-) -> FileRows:
-    """The same of a metadata table that is open. Raises as its `look_up`."""
-    wanted = {
-        key_of(column, *split_path(path)): (path, column) for path in paths for column in columns
-    }
-    if not wanted:
-        return {}
-    found: dict[str, dict[str, ColumnRow]] = {}
-    for key, row in rows_of(stored.look_up(COLUMN_STATS_PARTITION, wanted)).items():
-        path, column = wanted[key]
-        # Keys are hashes.
-        if (row.file, row.column) == (split_path(path)[1], column):
-            found.setdefault(path, {})[column] = row
-    return found

@@ -5,8 +5,9 @@ So every commit computes the rows of the partitions that it touches from all of 
 
 1. The files that are live once the commit is completed, by `files` and the commit itself.
 2. The ranges of those that the commit wrote, and the rows in `column_stats` of the others. Where
-   one has no row of a column that is listed, nothing is right any more and the partition is
-   dropped. A column that is not listed yet was added after files that have no row of it.
+   one has no row of a column that is listed, and has values of it, nothing is right any more and
+   the partition is dropped. A column that is not listed yet was added after files that have no row
+   of it.
 3. A partition that no file is left of loses its rows.
 4. A row more of each partition says which files had a part in the others, and which columns have
    bounds that are certain: those of every file are (`certain_rows`). Only by it do reads here leave
@@ -27,22 +28,20 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tideline.hudi.metadata_table.certain_rows import may_be_united
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.metadata_table.column_stats import (
-    StatisticsPartition,
-    columns_kept,
-    measured_files,
-)
+from tideline.hudi.metadata_table.column_stats import FileRows, StatisticsPartition, live_files
 from tideline.hudi.metadata_table.early_bounds import with_room
-from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files, rows_of_files
+from tideline.hudi.metadata_table.file_ranges import ranges_of_files
 from tideline.hudi.metadata_table.hash_id import column_id, partition_id
 from tideline.hudi.metadata_table.indexed_columns import (
     RECORD_KEY,
     IndexedColumns,
     indexed_columns,
 )
+from tideline.hudi.metadata_table.measured_files import columns_kept, measured_files
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
     StoredRecords,
@@ -52,8 +51,7 @@ from tideline.hudi.metadata_table.partition import (
     WholeTable,
 )
 from tideline.hudi.metadata_table.record import MetadataRecord
-from tideline.hudi.metadata_table.touched_slices import slices_after, touched_partitions
-from tideline.hudi.table.file_group import FileSlice, LogFile
+from tideline.hudi.table.file_group import BaseFile, LogFile
 from tideline.hudi.table.table_config import PARTITION_STATS
 from tideline.hudi.timeline.column_range import (
     ColumnRange,
@@ -88,7 +86,9 @@ class PartitionStatsPartition(StatisticsPartition):
         if isinstance(indexed, str):
             return CannotFollow(indexed)
         view = table.files.view_of(table.files.listing(), timeline)
-        live = {partition: _files(view.latest_slices(partition)) for partition in view.partitions}
+        live: dict[str, list[BaseFile | LogFile]] = {name: [] for name in view.partitions}
+        for file_slice in view.all_latest_slices():
+            live[file_slice.partition] += file_slice.row_files
         paths = [file.path for those in live.values() for file in those]
         known = ranges_of_files(table, indexed.names, paths)
         records: list[MetadataRecord] = []
@@ -110,23 +110,16 @@ class PartitionStatsPartition(StatisticsPartition):
         if retyped_column is not None:
             reason = f"{retyped_column} got another type, at whose rows queries of Hudi's fail"
             return CannotFollow(reason)
-        touched = touched_partitions(change)
-        if not touched or stored is None:
+        if stored is None:
             return []
-        live: dict[str, list[_File]] = {partition: [] for partition in touched}
-        for piece in change.once(slices_after, stored).values():
-            live[piece.partition] += _files([piece])
-        others = {
-            file.path for files in live.values() for file in files if file.path not in written
-        }
-        known = rows_of_files(stored, indexed.names, others)
+        live = change.once(live_files, stored, measured)
         records: list[MetadataRecord] = []
-        for partition in sorted(touched):
+        for partition, files in sorted(live.by_partition.items()):
             parts = [
-                _Part.measured(file, written[file.path])
+                _Part.measured(file.path, written[file.path])
                 if file.path in written
-                else _Part.stored(file, known)
-                for file in live[partition]
+                else _Part.stored(file, live.rows, live.nulls)
+                for file in files
             ]
             rows = _rows(partition, parts, indexed)
             if isinstance(rows, CannotFollow):
@@ -192,12 +185,6 @@ def hash_of_files(paths: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    path: str
-    is_log: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """What one file says of its columns, and which of them it is certain about."""
 
@@ -206,15 +193,22 @@ class _Part:
     certain: frozenset[str]
 
     @classmethod
-    def measured(cls, file: _File, ranges: ColumnRanges) -> _Part:
-        return cls(file.path, ranges, frozenset(ranges) - _left_open(ranges))
+    def measured(cls, path: str, ranges: ColumnRanges) -> _Part:
+        return cls(path, ranges, frozenset(ranges) - _left_open(ranges))
 
     @classmethod
-    def stored(cls, file: _File, known: FileRows) -> _Part:
+    def stored(
+        cls,
+        file: BaseFile | LogFile,
+        known: FileRows,
+        nulls: Mapping[str, ColumnRanges] = MappingProxyType({}),
+    ) -> _Part:
         rows: Mapping[str, ColumnRow] = known.get(file.path, {})
-        ranges = {column: row.range for column, row in rows.items()}
-        certain = (column for column, row in rows.items() if may_be_united(row, is_log=file.is_log))
-        return cls(file.path, ranges, frozenset(certain) - _left_open(ranges))
+        added = nulls.get(file.path, {})
+        ranges = {**{column: row.range for column, row in rows.items()}, **added}
+        is_log = isinstance(file, LogFile)
+        certain = {column for column, row in rows.items() if may_be_united(row, is_log=is_log)}
+        return cls(file.path, ranges, frozenset(certain.union(added)) - _left_open(ranges))
 
 
 def _left_open(ranges: ColumnRanges) -> frozenset[str]:
@@ -232,12 +226,6 @@ def _retyped_column(change: TableChange, indexed: IndexedColumns) -> str | None:
         return None
     kinds = indexed.types.items()
     return next((name for name, kind in kinds if before.types.get(name, kind) != kind), None)
-
-
-def _files(pieces: Iterable[FileSlice]) -> list[_File]:
-    return [
-        _File(file.path, isinstance(file, LogFile)) for piece in pieces for file in piece.row_files
-    ]
 
 
 def _rows(

@@ -27,7 +27,8 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedT
 from tideline.formats.row_filter import RowFilter
 from tideline.hudi.file_group.file_slice_merge import SliceContext
 from tideline.hudi.metadata_table.column_row import ColumnRow
-from tideline.hudi.metadata_table.file_ranges import FileRows, ranges_of_files
+from tideline.hudi.metadata_table.column_stats import FileRows
+from tideline.hudi.metadata_table.file_ranges import ranges_of_files
 from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS as INDEXED_META_COLUMNS
 from tideline.hudi.read.key_lookup import slices_with_keys
 from tideline.hudi.read.known_values import has_known_order, known_values

@@ -13,6 +13,7 @@ _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
 _MADE = ("engine/tests/hudi/metadata_table/test_making_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
+_ALTERED = ("engine/tests/hudi/metadata_table/test_altered_columns.py",)
 _FILTERS = ("engine/tests/hudi/metadata_table/test_bloom_filters.py",)
 _HFILE = "engine/tideline/formats/hfile.py"
 _KEYS = ("engine/tests/hudi/metadata_table/test_record_index.py",)
@@ -241,7 +242,7 @@ METADATA_FAULTS = (
     ),
     Fault(
         "a write that began before the table had statistics ends them",
-        f"{_ROOM}/column_stats.py",
+        f"{_ROOM}/measured_files.py",
         "    if unknown and change.contents is not None:\n",
         "    if False:\n",
         _MADE,
@@ -254,8 +255,22 @@ METADATA_FAULTS = (
         ("engine/tests/hudi/metadata_table/test_index_command.py",),
     ),
     Fault(
-        "NaN has bounds in statistics",
+        "statistics stay where their names are those of other columns",
+        f"{_ROOM}/altered_columns.py",
+        "    return there.name != now.name or not _keeps_order(there.type, now.type)\n",
+        "    return False\n",
+        _ALTERED,
+    ),
+    Fault(
+        "values in older files of a column that is listed later count as none",
         f"{_ROOM}/column_stats.py",
+        "    return found if are_absent else {}\n",
+        "    return found\n",
+        _ALTERED,
+    ),
+    Fault(
+        "NaN has bounds in statistics",
+        f"{_ROOM}/measured_files.py",
         "        if isinstance(typed.greatest, float) and isnan(typed.greatest):\n",
         "        if False:\n",
         _STATISTICS,
