@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
+import fastavro
 import pyarrow.compute as pc
 import pytest
 
@@ -12,12 +14,31 @@ from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.read.snapshot import plan_read_optimized, plan_snapshot
 from tideline.hudi.table.table_config import METADATA_PARTITIONS, RECORD_INDEX, TableType
+from tideline.hudi.timeline.instant import Action
 from tideline.index_lookups import lookups_so_far
 from tideline.testing.altered_schema import alter, rename, retype
 from tideline.testing.kept_statistics import begin_secondary_index
 from tideline.testing.keyed_table import PARTITIONS, KeyedTable, id_of, opened_by, row_of
 from tideline.testing.reads_by_statistics import statistics_always_used
 from tideline.testing.stepping_store import Step, SteppingStore
+
+INDEX_PLAN = {
+    "type": "record",
+    "name": "HoodieIndexPlan",
+    "fields": [
+        {
+            "name": "indexPartitionInfos",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "HoodieIndexPartitionInfo",
+                    "fields": [{"name": "metadataPartitionPath", "type": "string"}],
+                },
+            },
+        }
+    ],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +103,28 @@ def test_an_index_that_goes_while_it_is_read_is_not_believed(indexed: KeyedTable
     indexed.table().properties.update(without)
     assert opened_by(table, scan, f"id = '{id_of(3)}'") == PARTITIONS
     assert opened_by(table, scan, "n = 22") == PARTITIONS
+
+
+def test_an_index_that_hudi_is_building_is_not_believed(indexed: KeyedTable) -> None:
+    """It is listed before it has the commits that came since its build began; then Hudi dies."""
+    listed = ",".join(indexed.table().config.metadata_partitions)
+    indexed.table().properties.update({METADATA_PARTITIONS: "files"})
+    indexed.write([61], operation="insert")
+    table = indexed.table()
+    table.properties.update({METADATA_PARTITIONS: listed})
+    build = table.timelines.create_requested(table.instants.next_time(), Action.INDEXING)
+    condition = f"id = '{id_of(61)}'"
+    # As one that is only requested, which reads what is there when it begins.
+    assert indexed.read(condition) == ([], 0)
+    table.timelines.to_inflight(build)
+    every_file = PARTITIONS + 1
+    assert indexed.read(condition) == ([id_of(61)], every_file)
+    for name, opened in (("column_stats", 0), (RECORD_INDEX, every_file)):
+        plan = {"indexPartitionInfos": [{"metadataPartitionPath": name}]}
+        body = io.BytesIO()
+        fastavro.writer(body, INDEX_PLAN, [plan])
+        table.store.put(table.timelines.path(build), body.getvalue())
+        assert indexed.read(condition)[1] == opened
 
 
 def test_an_index_that_cannot_be_read_hides_nothing(

@@ -8,13 +8,15 @@ is that of the newest commit, so that it is compared after it was read:
    or it is a log compaction, which changes nothing.
 2. The metadata table's timeline has still the same completed instants, and the table's too. So
    nothing was made, dropped or undone in between, which the reader might have seen in part.
-3. The partitions are listed still.
+3. The partitions are listed still, and Hudi is not at work on them: one that it builds lacks the
+   commits that came since it began.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from tideline.hudi.metadata_table.index_build import are_being_built
 from tideline.hudi.metadata_table.reader import MetadataTable
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -39,7 +41,8 @@ def was_in_step(
         )
         and set(partitions) <= set(table.properties.reload().metadata_partitions)
         and _have_not_moved(read_by, metadata.timeline())
-        and _have_not_moved(timeline, table.timeline())
+        and _have_not_moved(timeline, now := table.timeline())
+        and not are_being_built(table, now, partitions)
     )
 
 

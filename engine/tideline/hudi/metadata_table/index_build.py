@@ -16,6 +16,8 @@ Source: HoodieSparkIndexClient, RunIndexActionExecutor (1.2).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.metadata_table.index_definitions import read_definitions
@@ -39,6 +41,22 @@ def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None
                 table=table.uri,
                 instant=instant,
             )
+
+
+def are_being_built(
+    table: HoodieTable, timeline: ActiveTimeline, partitions: Collection[str]
+) -> bool:
+    """Whether Hudi has begun to build any of these partitions, and not ended it.
+
+    It lists one before it adds the commits that came meanwhile. Where it dies there the partition
+    stays listed without them.
+    """
+    for instant in timeline.of(Action.INDEXING).pending():
+        if instant.state is State.INFLIGHT:
+            built = _built(table, instant)
+            if not built or not built.isdisjoint(partitions):
+                return True
+    return False
 
 
 def _remedy(table: HoodieTable, instant: Instant) -> str:

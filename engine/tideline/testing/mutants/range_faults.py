@@ -77,9 +77,16 @@ RANGE_FAULTS = (
     Fault(
         "keys are where later commits than a reader's have put them",
         _IN_STEP,
-        "        and _have_not_moved(timeline, table.timeline())\n",
-        "        and _have_not_moved(timeline, timeline)\n",
+        "        and _have_not_moved(timeline, now := table.timeline())\n",
+        "        and _have_not_moved(timeline, now := timeline)\n",
         _LOOKUP_TESTS,
+    ),
+    Fault(
+        "an index is believed that Hudi is building",
+        _IN_STEP,
+        "        and not are_being_built(table, now, partitions)\n",
+        "",
+        ("engine/tests/hudi/read/test_indexes_in_doubt.py", "-k", "is_building"),
     ),
     Fault(
         "an index is believed that is made again while it is read",
