@@ -366,8 +366,9 @@ def _check_key_generator(
     if kind is KeyGeneratorKind.CUSTOM:
         if not partitions or not _PARTITION_TYPES.issuperset(types):
             raise ConfigError(
-                "a custom key generator needs column:SIMPLE or column:TIMESTAMP partitions",
-                value=",".join(partitions),
+                "a custom key generator takes each partition column with its type: pass it as "
+                "column:SIMPLE or column:TIMESTAMP",
+                value=",".join(partitions) or None,
             )
     elif any(types):
         raise ConfigError(
