@@ -61,7 +61,7 @@ def test_a_key_is_in_one_bucket_wherever_it_comes_from(name: str) -> None:
     if len(values) > 2:
         assert set(numbers.tolist()) == set(range(8))
     rows = pa.record_batch([keys], names=["k"])
-    pieces = dict(divided(rows, numbers))
-    assert sum(piece.num_rows for piece in pieces.values()) == len(keys)
-    for number, piece in pieces.items():
-        assert piece.column(0).equals(keys.take(pa.array(np.flatnonzero(numbers == number))))
+    parts = dict(divided(rows, numbers))
+    assert sum(part.num_rows for part in parts.values()) == len(keys)
+    for number, part in parts.items():
+        assert part.column(0).equals(keys.take(pa.array(np.flatnonzero(numbers == number))))

@@ -66,7 +66,7 @@ class KeyRange:
 def ranges_filter(ranges: Iterable[KeyRange], schema: pa.Schema) -> RowFilter:
     """The condition that all rows with such keys meet."""
     whole = RowFilter(pc.scalar(True), frozenset(), schema)
-    return reduce(lambda found, one: one.within(found, schema), ranges, whole)
+    return reduce(lambda found, key_range: key_range.within(found, schema), ranges, whole)
 
 
 def _bounds(values: pa.Array) -> pa.Array | None:

@@ -259,12 +259,12 @@ def _ascending(order: pa.RecordBatch, count: int) -> RowNumbers:
     return numbers
 
 
-def _is_greater(one: pa.Array, other: pa.Array) -> Flags:
+def _is_greater(left: pa.Array, right: pa.Array) -> Flags:
     """Which values are, as `_ascending` has them: null is the least, and NaN the greatest."""
-    found = pc.fill_null(pc.greater(one, other), False)
-    found = pc.or_(found, pc.and_(pc.is_valid(one), pc.is_null(other)))
-    if types.is_floating(one.type):
-        is_above = pc.and_(pc.is_nan(one), pc.invert(pc.fill_null(pc.is_nan(other), False)))
+    found = pc.fill_null(pc.greater(left, right), False)
+    found = pc.or_(found, pc.and_(pc.is_valid(left), pc.is_null(right)))
+    if types.is_floating(left.type):
+        is_above = pc.and_(pc.is_nan(left), pc.invert(pc.fill_null(pc.is_nan(right), False)))
         found = pc.or_(found, pc.fill_null(is_above, False))
     greater: Flags = found.to_numpy(zero_copy_only=False)
     return greater
@@ -274,8 +274,10 @@ def _partitions(
     keys: GivenKeys, spec: PartitionSpec, schema: Schema
 ) -> frozenset[PartitionKey] | None:
     """The partitions of a spec that rows with such keys can be in; None: any."""
-    sources = {one.source_id for one in spec.fields}
-    is_placed = all(one.transform.is_known and one.transform.name != "void" for one in spec.fields)
+    sources = {field.source_id for field in spec.fields}
+    is_placed = all(
+        field.transform.is_known and field.transform.name != "void" for field in spec.fields
+    )
     if not spec.fields or not is_placed or not sources <= set(keys.key.numbers):
         return None
     splitter = PartitionSplitter(spec, Schema(schema.schema_id, keys.key.fields))

@@ -156,7 +156,7 @@ class MergedRows:
 def chosen_rows(
     batches: Sequence[pa.RecordBatch], numbers: RowNumbers
 ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-    """The rows of ascending numbers in pieces, each with the place of its first row among them and
+    """The rows of ascending numbers in parts, each with the place of its first row among them and
     that behind its last. Of the others nothing is copied: they may be more than fits in memory."""
     starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
     cuts = np.searchsorted(numbers, starts).tolist()

@@ -35,7 +35,7 @@ class RowCounts:
     def plus(self, other: RowCounts) -> RowCounts:
         """What both did."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return RowCounts(*(one + another for one, another in pairs))
+        return RowCounts(*(ours + theirs for ours, theirs in pairs))
 
     def summary(self) -> dict[str, str]:
         """The part of a snapshot's summary that `of` reads."""

@@ -55,7 +55,7 @@ class GivenSummary:
         return GivenSummary(
             self.rows + other.rows,
             self.size_bytes + other.size_bytes,
-            tuple(one.joined(another) for one, another in pairs),
+            tuple(ours.joined(theirs) for ours, theirs in pairs),
             self.marked | other.marked,
         )
 
@@ -75,9 +75,9 @@ def summary_of(blocks: DataFrame) -> GivenSummary:
     """Of all blocks, which are then computed. Raises InvalidDataError for rows that do not fit."""
     answers = blocks.where(F.col(KIND) != GIVEN).select(BLOCK).collect()
     found = [pickle.loads(row[0]) for row in answers]
-    for one in found:
-        if isinstance(one, Exception):
-            raise one
+    for summary in found:
+        if isinstance(summary, Exception):
+            raise summary
     return reduce(GivenSummary.joined, found, GivenSummary())
 
 

@@ -208,12 +208,12 @@ class _Changing:
         work = DeleteRows(attempt.table.io, attempt.deletes.metadata, packs)
         answers = collected(self._places(packs), work)
         taken = [given for _, given in answers if isinstance(given, Taken)]
-        attempt.deletes.written += [file for one in taken for file in one.written]
-        attempt.deletes.removed += [file for one in taken for file in one.removed]
+        attempt.deletes.written += [file for given in taken for file in given.written]
+        attempt.deletes.removed += [file for given in taken for file in given.removed]
         for _, given in answers:
             if isinstance(given, Exception):
                 raise given
-        whole = {path for one in taken for path in one.whole}
+        whole = {path for given in taken for path in given.whole}
         attempt.changed = [
             ChangedFile(task, count, task.data_file.file_path in whole, NO_POSITIONS)
             for _, task, count in self.going
@@ -244,12 +244,12 @@ def _deleted_packs(
     going: Sequence[tuple[int, FileScanTask, int]],
 ) -> Iterator[tuple[tuple[int, FileScanTask, int], ...]]:
     by_partition: dict[Any, list[tuple[int, FileScanTask, int]]] = {}
-    for one in going:
-        by_partition.setdefault(partition_key(one[1].data_file), []).append(one)
+    for file in going:
+        by_partition.setdefault(partition_key(file[1].data_file), []).append(file)
     held: list[tuple[int, FileScanTask, int]] = []
     for some in by_partition.values():
-        for one in some:
-            held.append(one)
+        for file in some:
+            held.append(file)
             if len(held) >= _PACK_FILES_MAX or sum(n for _, _, n in held) >= _PACK_PLACES_MAX:
                 yield tuple(held)
                 held = []

@@ -32,7 +32,7 @@ from tideline.ingest.sources.postgres.look import Ahead
 from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import LastChange
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import number_of, one, quoted, whole
+from tideline.ingest.sources.postgres.sql import number_of, one_row, quoted, whole
 from tideline.ingest.sources.postgres.turns import turn_at
 
 _BUSY_S = 10.0
@@ -186,7 +186,7 @@ def _look_up_to(
     given = (source.slot, lsn_text(until), messages_max, publication, after, source.changes_max)
     try:
         with older_slot_named(source):
-            found = one(connection, _AHEAD.format(own=own, table=table), given)
+            found = one_row(connection, _AHEAD.format(own=own, table=table), given)
     except Exception as error:
         if is_code(error, TIMED_OUT):
             return None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.postgres.connection import OfServer
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import one
+from tideline.ingest.sources.postgres.sql import one_row
 
 COMMITS_WAITED_S = 120.0
 _POLL_S = 0.2
@@ -17,10 +17,10 @@ _POLL_S = 0.2
 
 def wait_for_commits(source: OfServer, connection: Connection) -> None:
     """Until all transactions are over that were open when this was called."""
-    (until,) = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
+    (until,) = one_row(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text")
     deadline_s = time.monotonic() + COMMITS_WAITED_S
     while True:
-        (oldest,) = one(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
+        (oldest,) = one_row(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text")
         if int(oldest) >= int(until):
             return
         if time.monotonic() > deadline_s:
@@ -44,7 +44,7 @@ def snapshot_after(
     deadline_s = time.monotonic() + COMMITS_WAITED_S
     while True:
         connection.execute("begin isolation level repeatable read read only")
-        (snapshot,) = one(connection, "select pg_current_snapshot()::text")
+        (snapshot,) = one_row(connection, "select pg_current_snapshot()::text")
         if not _open_in(snapshot) & set(xids):
             break
         connection.execute("rollback")

@@ -39,7 +39,7 @@ from tideline.ingest.sources.postgres.server import (
     find_table,
 )
 from tideline.ingest.sources.postgres.server_table import ServerTable
-from tideline.ingest.sources.postgres.sql import one, quoted
+from tideline.ingest.sources.postgres.sql import one_row, quoted
 from tideline.ingest.sources.postgres.text_values import read_values
 from tideline.ingest.sources.source import Declared, Position, Shape
 
@@ -66,7 +66,7 @@ def rows_at(declared: Declared, position: Position, shape: Shape) -> Iterator[Ro
         # What the position has is seen.
         wait_for_commits(declared, connection)
         connection.execute("begin isolation level repeatable read read only")
-        (snapshot,) = one(connection, "select pg_current_snapshot()::text")
+        (snapshot,) = one_row(connection, "select pg_current_snapshot()::text")
         seen = Seen.of(snapshot)
         table = find_table(declared, connection)
         if table is None or not position.origin.agrees_with(table.origin):
@@ -199,10 +199,10 @@ def _flushed_behind(declared: DeclaredPostgres) -> int:
     """A place of the log that has all that was committed before, once it is flushed: without
     synchronous commits rows are seen earlier."""
     with connected(declared) as connection:
-        (wanted,) = one(connection, "select pg_current_wal_insert_lsn()::text")
+        (wanted,) = one_row(connection, "select pg_current_wal_insert_lsn()::text")
         deadline_s = time.monotonic() + _FLUSHED_WAITED_S
         is_flushed = "select pg_current_wal_flush_lsn() >= %s::pg_lsn"
-        while not one(connection, is_flushed, (wanted,))[0]:
+        while not one_row(connection, is_flushed, (wanted,))[0]:
             if time.monotonic() > deadline_s:
                 raise StorageUnavailableError("the log is not flushed yet", path=declared.uri)
             time.sleep(_POLL_S)
@@ -210,7 +210,7 @@ def _flushed_behind(declared: DeclaredPostgres) -> int:
 
 
 def _rows_about(connection: Connection, table: ServerTable) -> int:
-    found = one(
+    found = one_row(
         connection,
         "select coalesce(sum(greatest(reltuples, 0)), 0)::bigint,"
         " coalesce(sum(pg_relation_size(oid)), 0)::bigint from pg_class where oid = any(%s)",

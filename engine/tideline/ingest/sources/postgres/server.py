@@ -43,7 +43,7 @@ from tideline.ingest.sources.postgres.row_identity import (
 )
 from tideline.ingest.sources.postgres.server_table import ServerColumn, ServerTable
 from tideline.ingest.sources.postgres.session import Connection
-from tideline.ingest.sources.postgres.sql import one, quoted, whole
+from tideline.ingest.sources.postgres.sql import one_row, quoted, whole
 
 _LOCK_WAITED = "1s"
 _LOCK_OF_SLOT = "hashtextextended('tideline ' || %s, 0)"
@@ -183,7 +183,7 @@ def make_slot(
     made for a table that `was_narrowed`: it would have what the other left out. Tables of one slot
     are here one at a time. Raises ConfigError, StorageUnavailableError."""
     with connected(source) as connection:
-        (level,) = one(connection, "show wal_level")
+        (level,) = one_row(connection, "show wal_level")
         if level != "logical":
             message = f"wal_level is {level}: set it to logical and start the server again"
             raise ConfigError(message, path=source.uri)
@@ -253,18 +253,18 @@ def copy_rows(
         order = ", ".join(quoted(column.name) for column in table.key)
         rows = f"select {selected} from {rows_of}{where} order by {order}"
         statement = f"copy ({rows}) to stdout (format csv, force_quote *)"
-        pieces, size = [], 0
+        chunks, size = [], 0
         with connection.cursor().copy(statement.encode()) as copy:
-            for piece in copy:
-                size += len(piece)
+            for chunk in copy:
+                size += len(chunk)
                 if size > bytes_max:
                     raise ConfigError(
                         f"the rows of one commit have more than {bytes_max:,} bytes: lower "
                         "source.maxRecordsPerCommit",
                         path=source.uri,
                     )
-                pieces.append(bytes(piece))
-        return b"".join(pieces)
+                chunks.append(bytes(chunk))
+        return b"".join(chunks)
 
 
 def current_values(
@@ -356,10 +356,10 @@ def advance_through(
 
 
 def flushed_of(source: OfSlot, connection: Connection) -> int:
-    (in_recovery,) = one(connection, "select pg_is_in_recovery()")
+    (in_recovery,) = one_row(connection, "select pg_is_in_recovery()")
     if in_recovery:
         raise StorageUnavailableError("the server is a standby", path=source.uri)
-    (flushed,) = one(connection, "select pg_current_wal_flush_lsn()::text")
+    (flushed,) = one_row(connection, "select pg_current_wal_flush_lsn()::text")
     return parse_lsn(flushed)
 
 
@@ -398,7 +398,7 @@ def _make_publication(source: DeclaredPostgres, connection: Connection, table: S
 
 def _is_publication(source: OfSlot, connection: Connection) -> bool:
     counted = "select count(*) from pg_publication where pubname = %s"
-    (count,) = one(connection, counted, (source.publication,))
+    (count,) = one_row(connection, counted, (source.publication,))
     return bool(count)
 
 

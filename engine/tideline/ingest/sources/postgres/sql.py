@@ -28,11 +28,13 @@ LISTS_AND_SCHEMAS_SINCE = 150_000
 
 def server_version(connection: Connection) -> int:
     """150004 for 15.4."""
-    (version,) = one(connection, "select current_setting('server_version_num')::int")
+    (version,) = one_row(connection, "select current_setting('server_version_num')::int")
     return int(version)
 
 
-def one(connection: Connection, statement: str, given: tuple[object, ...] = ()) -> tuple[Any, ...]:
+def one_row(
+    connection: Connection, statement: str, given: tuple[object, ...] = ()
+) -> tuple[Any, ...]:
     found = connection.execute(statement.encode(), given or None).fetchone()
     assert found is not None
     return found
