@@ -238,14 +238,14 @@ def _committed_files(whole: WholeTable) -> tuple[tuple[str, ...], tuple[str, ...
     table, timeline = whole.table, whole.timeline
     view = table.files.view_of(table.files.listing(), timeline)
     newest = dict.fromkeys(
-        file.path for piece in view.all_latest_slices() for file in piece.row_files
+        file.path for file_slice in view.all_latest_slices() for file in file_slice.row_files
     )
     all_files = dict.fromkeys(
         file.path
         for partition in view.partitions
         for group in view.all_file_groups(partition)
-        for piece in group.slices
-        for file in piece.row_files
+        for file_slice in group.slices
+        for file in file_slice.row_files
     )
     return tuple(newest), tuple(path for path in all_files if path not in newest)
 
