@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.harness.lake import Lake, some_rows
 
-MANY = 200_000
+MANY = 1_000_000
 
 
 def begin_to_write(lake: Lake, small: str = "InProcess", **changes: Any) -> str:

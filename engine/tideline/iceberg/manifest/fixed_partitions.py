@@ -73,6 +73,9 @@ def _fixed_fields(partition: Mapping[str, Any]) -> tuple[dict[str, int], frozens
     types: dict[str, int] = {}
     fields: dict[str, int] = {}
     for field in partition["fields"]:
+        if field["type"] in ("null", ["null"]):
+            # Of a column of no known type.
+            continue
         kind = not_null(field["type"])
         if isinstance(kind, Mapping) and kind.get("type") == "fixed" and "logicalType" not in kind:
             types[kind["name"]] = int(kind["size"])
