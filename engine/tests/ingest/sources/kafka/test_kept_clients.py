@@ -139,3 +139,6 @@ def test_ranges_are_read_by_one_client_and_none_has_records_of_another(
         assert sorted(seen) == sorted([*range(40), *range(40)])
     made = [key[0].__name__ for key, idle in kept._idle.items() for _ in idle]
     assert sorted(made) == ["AdminClient", "Consumer"]
+    (consumer,) = (dict(key[1]) for key in kept._idle if key[0].__name__ == "Consumer")
+    # A request at the end of a range delays the first of the next by as much.
+    assert consumer["fetch.wait.max.ms"] == clients.FETCH_WAIT_MS < 50

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 KEPT_S = 60.0
 """How long a client is kept that nobody uses."""
+FETCH_WAIT_MS = 10
 _GROUP = "tideline"
 """The client insists on one; nothing is committed for it."""
 _REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
@@ -102,6 +103,9 @@ def consumer_of(
         "group.id": _GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        # What is read is there already; and a request that waits at a broker, for what may come
+        # behind a range, would hold up the next range of a kept client.
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
         # The other values pass records over without a word.
         "auto.offset.reset": "error",
         "enable.partition.eof": True,
