@@ -43,7 +43,8 @@ class SystemClock:
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
         """In a thread of its own; a process that ends in order waits for it."""
-        timer = _Later(seconds, action)
+        timer = threading.Timer(seconds, action)
+        timer.name = "tideline-later"
         timer.start()
         return timer.cancel
 
@@ -56,17 +57,6 @@ def call_later(clock: Clock, seconds: float, action: Callable[[], None]) -> Call
     clock.sleep(seconds)
     action()
     return _nothing
-
-
-def finish_later() -> None:
-    """Wait for what is to be done later, in a process that ends by `os._exit`."""
-    for thread in threading.enumerate():
-        if isinstance(thread, _Later):
-            thread.join()
-
-
-class _Later(threading.Timer):
-    """What the machine's clock does later."""
 
 
 def _nothing() -> None:

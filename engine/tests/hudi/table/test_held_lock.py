@@ -8,12 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from tideline import cli
 from tideline.errors import ConflictError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.create import TableDefinition, create_table
@@ -210,22 +208,14 @@ def test_who_gives_a_time_without_the_lock_waits(table: HoodieTable, clock: Alar
 
 
 _ENDS_AT_ONCE = """\
-import os
-from tideline.clock import SystemClock, call_later, finish_later
+from tideline.clock import SystemClock, call_later
 
-call_later(SystemClock(), 0.2, lambda: print("released", flush=True))
-print("ends", flush=True)
+call_later(SystemClock(), 0.2, lambda: print("released"))
+print("ends")
 """
 
 
-@pytest.mark.parametrize("end", ["", "finish_later()\nos._exit(0)\n"])
-def test_a_process_that_ends_in_order_releases_first(end: str) -> None:
-    command = [sys.executable, "-c", _ENDS_AT_ONCE + end]
+def test_a_process_that_ends_in_order_releases_first() -> None:
+    command = [sys.executable, "-c", _ENDS_AT_ONCE]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["ends", "released"]
-
-
-@pytest.mark.parametrize("module", ["execute_operation", "warm_worker"])
-def test_pods_that_do_not_wait_for_threads_wait_for_what_is_done_later(module: str) -> None:
-    text = (Path(cli.__file__).parent / f"{module}.py").read_text()
-    assert 0 < text.index("    finish_later()\n") < text.rindex("os._exit(")
