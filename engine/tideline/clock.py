@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 class Clock(Protocol):
@@ -21,14 +19,6 @@ class Clock(Protocol):
         """Block for `seconds`."""
 
 
-@runtime_checkable
-class AlarmClock(Protocol):
-    """A clock that has something done later while its caller continues."""
-
-    def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
-        """Do `action` in so many seconds, unless what is returned is called before."""
-
-
 class SystemClock:
     """The machine's clock."""
 
@@ -40,24 +30,3 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-    def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
-        """In a thread of its own; a process that ends in order waits for it."""
-        timer = threading.Timer(seconds, action)
-        timer.name = "tideline-later"
-        timer.start()
-        return timer.cancel
-
-
-def call_later(clock: Clock, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
-    """Do `action` in so many seconds of the clock, now by sleeping where it can do nothing
-    later."""
-    if isinstance(clock, AlarmClock):
-        return clock.call_later(seconds, action)
-    clock.sleep(seconds)
-    action()
-    return _nothing
-
-
-def _nothing() -> None:
-    """It has happened already."""
