@@ -119,11 +119,8 @@ class Indexed:
 
 @pytest.fixture
 def session(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
-    for name, value in SETTINGS.items():
-        hudi_peer.run_statement(f"set {name}={value}")
-    yield hudi_peer
-    for name in (*SETTINGS, "hoodie.write.table.version"):
-        hudi_peer.run_statement(f"reset {name}")
+    with hudi_peer.settings(SETTINGS, "hoodie.write.table.version"):
+        yield hudi_peer
 
 
 def made(session: HudiPeer, folder: Path, kind: str, version: int) -> Indexed:

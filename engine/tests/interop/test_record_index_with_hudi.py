@@ -313,13 +313,8 @@ def test_keys_that_java_sorts_otherwise_are_found_in_indexes_of_hudi(
         "hoodie.metadata.record.index.min.filegroup.count": "1",
         "hoodie.metadata.record.index.max.filegroup.count": "1",
     }
-    for setting, value in settings.items():
-        hudi_peer.run_statement(f"set {setting}={value}")
-    try:
+    with hudi_peer.settings(settings):
         hudi_peer.run_statement(f"create index record_index on {name} (id)")
-    finally:
-        for setting in settings:
-            hudi_peer.run_statement(f"reset {setting}")
     ours = LakeTable.open(str(path))
     assert RECORD_INDEX in ours.hoodie_table.config.metadata_partitions
     assert ours.check(keys=True) == ()

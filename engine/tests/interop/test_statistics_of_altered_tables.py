@@ -67,11 +67,8 @@ class Altered(SharedFolder):
         self.peer.run_statement(statement.format(t=self.name))
 
     def found(self, where: str, *, skipping: bool) -> list[str]:
-        self.peer.run_statement(f"set {SKIPPING}={str(skipping).lower()}")
-        try:
+        with self.peer.settings({SKIPPING: str(skipping).lower()}):
             rows = self.peer.sql(f"select id from {self.name} where {where}")
-        finally:
-            self.peer.run_statement(f"reset {SKIPPING}")
         return sorted(rows["id"].to_pylist())
 
     def upsert(self, *rows: dict[str, Any]) -> None:
@@ -89,11 +86,8 @@ class Altered(SharedFolder):
 
 @pytest.fixture
 def altering(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
-    for name, text in SETTINGS.items():
-        hudi_peer.run_statement(f"set {name}={text}")
-    yield hudi_peer
-    for name in (*SETTINGS, "hoodie.write.table.version"):
-        hudi_peer.run_statement(f"reset {name}")
+    with hudi_peer.settings(SETTINGS, "hoodie.write.table.version"):
+        yield hudi_peer
 
 
 def made(

@@ -204,10 +204,10 @@ def _execute(services: TableServices, config: CleaningConfig, report: Erasure) -
     for instant in report.savepoints:
         delete_savepoint(table, instant)
     dropped = _drop_snapshots(table, remarks)
-    doomed = _older_versions(table)
+    before = _older_versions(table)
     cleaned = clean_table(table, config)
     done = () if isinstance(cleaned, NotDue) else cleaned
-    left = len(doomed & _older_versions(table))
+    left = len(before & _older_versions(table))
     if left:
         kept = "pending plans, new savepoints or another process's clean are in the way"
         why = cleaned.reason if isinstance(cleaned, NotDue) else kept

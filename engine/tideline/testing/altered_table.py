@@ -151,8 +151,5 @@ def renamed(row: Row, names: dict[str, str], **values: Any) -> Row:
 @pytest.fixture
 def altering(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
     """A Hudi whose session evolves schemas."""
-    for name, text in SETTINGS.items():
-        hudi_peer.run_statement(f"set {name}={text}")
-    yield hudi_peer
-    for name in (*SETTINGS, "hoodie.metadata.enable"):
-        hudi_peer.run_statement(f"reset {name}")
+    with hudi_peer.settings(SETTINGS, "hoodie.metadata.enable"):
+        yield hudi_peer

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -177,6 +177,17 @@ class HudiPeer(SparkPeer):
     def run_statement(self, statement: str) -> float:
         """Run a Spark SQL statement for what it does; returns the seconds it takes."""
         return self._process.request("sql", statement=statement, views={}).seconds
+
+    @contextmanager
+    def settings(self, settings: Mapping[str, str], *others: str) -> Iterator[None]:
+        """Its session with these settings; they and `others`, set meanwhile, are reset."""
+        for name, text in settings.items():
+            self.run_statement(f"set {name}={text}")
+        try:
+            yield
+        finally:
+            for name in (*settings, *others):
+                self.run_statement(f"reset {name}")
 
     def aggregate(
         self, uri: str, statement: str, options: Mapping[str, str] | None = None

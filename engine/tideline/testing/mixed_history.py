@@ -226,13 +226,8 @@ class MixedHistory:
     def _sql(self, statement: str) -> None:
         metadata = {"hoodie.metadata.enable": str(self.table.metadata is not None).lower()}
         settings = {**version_options(self.table.version), **SCHEMA_ON_READ, **metadata}
-        for name, text in settings.items():
-            self._peer.run_statement(f"set {name}={text}")
-        try:
+        with self._peer.settings(settings):
             self._peer.run_statement(statement)
-        finally:
-            for name in settings:
-                self._peer.run_statement(f"reset {name}")
 
     def _we_serve(self, service: str) -> None:
         self._lake().run(service, options=_DUE, spark=self._spark)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tideline.ingest.column_type import Column
-from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, ValueFormat
 from tideline.testing.stream_feed import StreamFeed, columns
 
 SCHEMA = columns(id="long", ts="long", v="string")
@@ -28,6 +28,14 @@ class TopicFeed(StreamFeed):
     def of(cls, folder: Path, brokers: str, *topics: str, **declared: Any) -> TopicFeed:
         source = DeclaredKafka(brokers=brokers, topics=topics, schema=SCHEMA)
         return cls(folder, replace(source, **declared))
+
+    @classmethod
+    def of_avro(
+        cls, folder: Path, brokers: str, topic: str, registry: str, **declared: Any
+    ) -> TopicFeed:
+        """Of values whose columns are those of their schemas in a registry."""
+        avro = {"schema": (), "value": ValueFormat.AVRO, "registry": registry}
+        return cls.of(folder, brokers, topic, **avro, **declared)
 
 
 def values(rows: Iterable[tuple[int, int, str | None]]) -> list[tuple[str, str]]:

@@ -69,7 +69,7 @@ def earliest(outcome: Retention | NotDue) -> InstantTime | None:
     return outcome.earliest.time if outcome.earliest else None
 
 
-def doomed(
+def obsolete(
     config: CleaningConfig,
     timeline: Sequence[Instant],
     files: Mapping[str, Sequence[tuple[str, int]]],
@@ -213,7 +213,7 @@ def test_an_empty_clean_is_due_only_after_its_interval() -> None:
 
 def test_the_version_that_the_earliest_retained_commit_saw_stays() -> None:
     files = {"p": [base(A, 1), base(A, 2), base(A, 4), base(B, 1)]}
-    plan = doomed(keep(2), commits(1, 2, 3, 4), files)
+    plan = obsolete(keep(2), commits(1, 2, 3, 4), files)
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
     assert plan.explain().bytes_deleted == 101
 
@@ -221,14 +221,14 @@ def test_the_version_that_the_earliest_retained_commit_saw_stays() -> None:
 def test_a_slice_goes_with_all_its_log_files() -> None:
     instants = [done(n, Action.DELTACOMMIT) for n in (1, 2, 4, 5)] + [done(3)]
     files = {"p": [base(A, 1), log(A, 1, 1), log(A, 1, 2), base(A, 3), log(A, 3)]}
-    plan = doomed(keep(2), instants, files)
+    plan = obsolete(keep(2), instants, files)
     assert names(plan) == {f"p/{name}" for name, _ in (base(A, 1), log(A, 1, 1), log(A, 1, 2))}
 
 
 def test_a_slice_of_log_files_only_is_a_version_like_any_other() -> None:
     instants = [done(1, Action.DELTACOMMIT), *commits(2, 3, 4)]
     files = {"p": [log(A, 1), base(A, 2), base(A, 3)]}
-    assert names(doomed(keep(1), instants, files)) == {
+    assert names(obsolete(keep(1), instants, files)) == {
         f"p/{log(A, 1)[0]}",
         f"p/{base(A, 2)[0]}",
     }
@@ -237,23 +237,23 @@ def test_a_slice_of_log_files_only_is_a_version_like_any_other() -> None:
 def test_files_of_failed_and_pending_writes_are_left_to_rollback() -> None:
     instants = (*commits(1, 2, 3), pending(4, Action.COMMIT))
     files = {"p": [base(A, 1), base(A, 2), base(A, 3), base(A, 4), base(B, 4), ("x.crc", 1)]}
-    assert names(doomed(keep(1), instants, files)) == {f"p/{base(A, 1)[0]}"}
+    assert names(obsolete(keep(1), instants, files)) == {f"p/{base(A, 1)[0]}"}
 
 
 def test_replaced_groups_go_once_their_replacement_is_old_enough() -> None:
     instants = (done(1), done(2, Action.REPLACECOMMIT), *commits(3, 4))
     files = {"p": [base(A, 1), base(B, 3)]}
     replaced = {FileGroupId("p", A): at(2)}
-    assert names(doomed(keep(2), instants, files, replaced=replaced)) == {f"p/{base(A, 1)[0]}"}
-    assert names(doomed(keep(3), instants, files, replaced=replaced)) == set()
+    assert names(obsolete(keep(2), instants, files, replaced=replaced)) == {f"p/{base(A, 1)[0]}"}
+    assert names(obsolete(keep(3), instants, files, replaced=replaced)) == set()
 
 
 def test_a_slice_of_which_a_savepoint_names_one_file_stays_whole() -> None:
     files = {"p": [base(A, 1), log(A, 1), base(A, 2), base(A, 3)]}
     saved = {"p": frozenset({log(A, 1)[0]})}
-    plan = doomed(keep(1), commits(1, 2, 3), files, savepointed=saved)
+    plan = obsolete(keep(1), commits(1, 2, 3), files, savepointed=saved)
     assert names(plan) == set()
-    assert names(doomed(keep(1), commits(1, 2, 3), files)) != set()
+    assert names(obsolete(keep(1), commits(1, 2, 3), files)) != set()
 
 
 def test_what_is_read_as_of_a_savepoint_stays() -> None:
@@ -265,19 +265,19 @@ def test_what_is_read_as_of_a_savepoint_stays() -> None:
         "savepointed": {"p": frozenset({base(A, 1)[0]})},
     }
     saved = (*instants, done(3, Action.SAVEPOINT))
-    assert names(doomed(keep(1), saved, files, **facts)) == {f"p/{base(B, 4)[0]}"}
-    assert f"p/{base(B, 2)[0]}" in names(doomed(keep(1), instants, files, **facts))
+    assert names(obsolete(keep(1), saved, files, **facts)) == {f"p/{base(B, 4)[0]}"}
+    assert f"p/{base(B, 2)[0]}" in names(obsolete(keep(1), instants, files, **facts))
 
 
 def test_a_savepoint_of_other_partitions_files_protects_nothing_here() -> None:
     files = {"p": [base(A, 1), base(A, 2), base(A, 3)]}
     saved = {"q": frozenset({base(A, 1)[0]})}
-    assert names(doomed(keep(1), commits(1, 2, 3), files, savepointed=saved)) != set()
+    assert names(obsolete(keep(1), commits(1, 2, 3), files, savepointed=saved)) != set()
 
 
 def test_replaced_groups_of_a_savepoint_stay_and_so_does_their_partition() -> None:
     instants = (done(1), done(2, Action.REPLACECOMMIT), *commits(3, 4))
-    plan = doomed(
+    plan = obsolete(
         keep(1),
         instants,
         {"p": [base(A, 1)]},
@@ -291,14 +291,14 @@ def test_replaced_groups_of_a_savepoint_stay_and_so_does_their_partition() -> No
 def test_slices_that_a_pending_plan_reads_stay(config: CleaningConfig) -> None:
     files = {"p": [base(A, 1), base(A, 2), base(A, 3), base(A, 4)]}
     needed = {FileGroupId("p", A): at(2)}
-    plan = doomed(config, commits(1, 2, 3, 4), files, now=4, needed=needed)
+    plan = obsolete(config, commits(1, 2, 3, 4), files, now=4, needed=needed)
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
 
 
 def test_the_newest_versions_of_each_file_group_stay() -> None:
     config = CleaningConfig(policy=VERSIONS, file_versions_retained=2)
     files = {"p": [base(A, 1), base(A, 2), base(A, 3), base(B, 1)]}
-    plan = doomed(config, commits(1, 2, 3), files)
+    plan = obsolete(config, commits(1, 2, 3), files)
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
     assert plan.earliest is None
 
@@ -309,7 +309,7 @@ def test_under_file_versions_replaced_groups_go_at_once_and_savepoints_stay() ->
     files = {"p": [base(A, 1), base(B, 1), base(B, 2)]}
     replaced = {FileGroupId("p", A): at(3)}
     saved = {"p": frozenset({base(B, 1)[0]})}
-    plan = doomed(config, instants, files, replaced=replaced, savepointed=saved)
+    plan = obsolete(config, instants, files, replaced=replaced, savepointed=saved)
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
 
 
@@ -318,7 +318,7 @@ def test_under_file_versions_a_pending_compaction_keeps_its_input_and_one_versio
     group = FileGroupId("p", A)
     instants = (*commits(1, 2, 3), pending(4, Action.COMPACTION, State.REQUESTED))
     files = {"p": [base(A, 1), base(A, 2), base(A, 3), log(A, 3), log(A, 4)]}
-    plan = doomed(config, instants, files, compacting={group: at(4)}, needed={group: at(3)})
+    plan = obsolete(config, instants, files, compacting={group: at(4)}, needed={group: at(3)})
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
 
 
@@ -326,7 +326,7 @@ def test_under_file_versions_a_pinned_reader_keeps_what_it_sees() -> None:
     config = CleaningConfig(policy=VERSIONS, file_versions_retained=1, pinned_instants=(at(2),))
     instants = (*commits(1, 2, 3), done(4, Action.REPLACECOMMIT))
     files = {"p": [base(A, 1), base(A, 2), base(A, 3), base(B, 1)]}
-    plan = doomed(config, instants, files, replaced={FileGroupId("p", B): at(4)})
+    plan = obsolete(config, instants, files, replaced={FileGroupId("p", B): at(4)})
     assert names(plan) == {f"p/{base(A, 1)[0]}"}
     assert plan.earliest is not None and plan.earliest.time == at(2)
 
@@ -338,15 +338,15 @@ def test_a_partition_of_which_nothing_remains_is_deleted() -> None:
     instants = (done(1), done(2, Action.REPLACECOMMIT), *commits(3, 4))
     replaced = {FileGroupId("p", A): at(2)}
     files = {"p": [base(A, 1), (".hoodie_partition_metadata", 90)]}
-    assert doomed(keep(2), instants, files, replaced=replaced).partitions_to_delete == ("p",)
-    assert doomed(keep(3), instants, files, replaced=replaced).partitions_to_delete == ()
-    flat = doomed(keep(2), instants, files, replaced=replaced, is_partitioned=False)
+    assert obsolete(keep(2), instants, files, replaced=replaced).partitions_to_delete == ("p",)
+    assert obsolete(keep(3), instants, files, replaced=replaced).partitions_to_delete == ()
+    flat = obsolete(keep(2), instants, files, replaced=replaced, is_partitioned=False)
     assert flat.partitions_to_delete == ()
 
 
 def test_no_partition_is_deleted_under_a_pending_write() -> None:
     instants = (done(1), done(2, Action.REPLACECOMMIT), *commits(3, 4), pending(5, Action.COMMIT))
-    plan = doomed(keep(2), instants, {"p": [base(A, 1)]}, replaced={FileGroupId("p", A): at(2)})
+    plan = obsolete(keep(2), instants, {"p": [base(A, 1)]}, replaced={FileGroupId("p", A): at(2)})
     assert names(plan) and plan.partitions_to_delete == ()
 
 
@@ -355,7 +355,7 @@ def test_no_partition_is_deleted_under_a_pending_write() -> None:
 
 def test_a_plan_reads_back_what_it_wrote() -> None:
     instants = (*commits(1, 2, 3), done(2, Action.SAVEPOINT))
-    plan = doomed(keep(1), instants, {"p=1": [base(A, 1), base(A, 2)]})
+    plan = obsolete(keep(1), instants, {"p=1": [base(A, 1), base(A, 2)]})
     again = CleaningPlan.from_avro(plan.to_avro("s3a://bucket/table"))
     assert [file.path for file in again.files["p=1"]] == [f"p=1/{base(A, 1)[0]}"]
     assert (again.earliest, again.last_completed) == (plan.earliest, plan.last_completed)
@@ -389,14 +389,16 @@ def changes(file_id: str, number: int) -> tuple[str, int]:
 
 def test_changes_go_with_the_retention_when_their_file_slice_is_gone() -> None:
     listing = [base(A, 6), *(changes(A, number) for number in (2, 3, 5, 6)), changes(B, 3)]
-    plan = doomed(keep(2), commits(2, 3, 4, 5, 6), {"p": listing})
+    plan = obsolete(keep(2), commits(2, 3, 4, 5, 6), {"p": listing})
     assert names(plan) == {f"p/{changes(file_id, n)[0]}" for file_id, n in ((A, 2), (A, 3), (B, 3))}
     assert plan.partitions_to_delete == ()
     kept = {"p": frozenset({changes(A, 2)[0]})}
     needed = {FileGroupId("p", A): at(3)}
-    plan = doomed(keep(2), commits(2, 3, 4, 5, 6), {"p": listing}, savepointed=kept, needed=needed)
+    plan = obsolete(
+        keep(2), commits(2, 3, 4, 5, 6), {"p": listing}, savepointed=kept, needed=needed
+    )
     assert names(plan) == {f"p/{changes(B, 3)[0]}"}
-    assert names(doomed(keep(4), commits(2, 3, 4, 5, 6), {"p": listing})) == {
+    assert names(obsolete(keep(4), commits(2, 3, 4, 5, 6), {"p": listing})) == {
         f"p/{changes(A, 2)[0]}"
     }
 
@@ -404,13 +406,13 @@ def test_changes_go_with_the_retention_when_their_file_slice_is_gone() -> None:
 def test_changes_of_what_did_not_commit_are_no_business_of_cleaning() -> None:
     listing = [base(A, 6), changes(A, 3), changes(A, 4)]
     under_way = (*commits(2, 5, 6, 7), pending(4, Action.CLUSTERING))
-    assert names(doomed(keep(1), under_way, {"p": listing})) == set()
+    assert names(obsolete(keep(1), under_way, {"p": listing})) == set()
 
 
 def test_changes_older_than_all_versions_go_and_their_partition_with_them() -> None:
     config = CleaningConfig(policy=VERSIONS, file_versions_retained=1)
     listing = [base(A, 5), changes(A, 4), changes(A, 6), changes(B, 3)]
-    assert names(doomed(config, commits(2, 3, 4, 5, 6), {"p": listing})) == {
+    assert names(obsolete(config, commits(2, 3, 4, 5, 6), {"p": listing})) == {
         f"p/{changes(A, 4)[0]}"
     }
     archived = ActiveTimeline(commits(4, 5, 6), has_archive=True)

@@ -46,7 +46,7 @@ def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None
 def are_being_built(
     table: HoodieTable, timeline: ActiveTimeline, partitions: Collection[str]
 ) -> bool:
-    """Whether Hudi has begun to build any of these partitions, and not ended it.
+    """Whether Hudi is building any of these partitions, or died while it was.
 
     It lists one before it adds the commits that came meanwhile. Where it dies there the partition
     stays listed without them.

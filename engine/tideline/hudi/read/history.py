@@ -149,12 +149,12 @@ def whole_versions(
 
     Raises CorruptTableError when the plan of a clean under way cannot be read.
     """
-    doomed = _doomed(table, timeline)
+    removed = _removed_by_cleans(table, timeline)
     return {
         group.id: frozenset(
             file_slice.base_instant
             for file_slice in group.slices
-            if (group.id, file_slice.base_instant) not in doomed
+            if (group.id, file_slice.base_instant) not in removed
         )
         for partition in view.partitions
         for group in view.all_file_groups(partition)
@@ -211,11 +211,11 @@ def replaced_by(metadata: CommitMetadata) -> list[FileGroupId]:
     ]
 
 
-def _doomed(
+def _removed_by_cleans(
     table: HoodieTable, timeline: ActiveTimeline
 ) -> frozenset[tuple[FileGroupId, InstantTime]]:
     """The versions that pending cleans remove."""
-    doomed: set[tuple[FileGroupId, InstantTime]] = set()
+    removed: set[tuple[FileGroupId, InstantTime]] = set()
     for instant in timeline.of(Action.CLEAN).pending():
         try:
             plan = read_cleaning_plan(table, instant)
@@ -227,8 +227,8 @@ def _doomed(
             for file in (parse_data_file(*split_path(file.path), 0) for file in files):
                 version = file and table.layout.names.slice_instant(file)
                 if file and version:
-                    doomed.add((file.group, version))
-    return frozenset(doomed)
+                    removed.add((file.group, version))
+    return frozenset(removed)
 
 
 def _is_sidecar(path: str) -> bool:

@@ -32,12 +32,7 @@ class KeyRange:
         """Of values without nulls."""
         if len(distinct) <= _FEW_KEYS:
             return cls(name, distinct)
-        try:
-            found = pc.min_max(distinct)
-        except pa.ArrowException:
-            return cls(name, None, are_all=False)
-        bounds = pa.array([found["min"], found["max"]], distinct.type)
-        return cls(name, bounds, are_all=False)
+        return cls(name, _bounds(distinct), are_all=False)
 
     def joined(self, other: KeyRange) -> KeyRange:
         """That of the rows of both."""

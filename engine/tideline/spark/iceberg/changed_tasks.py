@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.write.changed_files import ChangedFile, kept_rows
 from tideline.iceberg.write.new_deletes import NewDeletes
 from tideline.iceberg.write.new_files import NewFiles
+from tideline.spark.arrow_blocks import tuples_of
 from tideline.spark.iceberg.tasks import answer
 from tideline.spark.iceberg.write import routed_blocks, written_files
 
@@ -113,14 +114,9 @@ class DeleteRows:
 
 def _changed(packs: Packs, batches: Iterable[pa.RecordBatch]) -> Iterator[ChangedFile]:
     """The files of these packs, with all places of rows that go."""
-    blocks = (row for batch in batches for row in _tuples(batch))
-    for pack, of_pack in groupby(blocks, key=itemgetter(0)):
+    for pack, of_pack in groupby(tuples_of(batches), key=itemgetter(0)):
         tasks = {number: task for number, task, _ in packs[pack]}
-        for file, some in groupby(of_pack, key=itemgetter(1)):
-            parts = [np.frombuffer(block, np.int64) for _, _, block in some]
+        for file, of_file in groupby(of_pack, key=itemgetter(1)):
+            parts = [np.frombuffer(block, np.int64) for _, _, block in of_file]
             places = np.sort(np.concatenate(parts))
             yield ChangedFile(tasks[file], len(places), is_whole=False, positions=places)
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)

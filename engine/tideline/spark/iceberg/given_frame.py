@@ -23,8 +23,8 @@ from tideline.formats.marked_values import marked_values
 from tideline.iceberg.write.fitted_rows import fitted_rows
 from tideline.iceberg.write.key_ranges import KeyRange
 from tideline.iceberg.write.keyed_change import KeyedWrite
+from tideline.spark.arrow_blocks import packed
 from tideline.spark.arrow_types import spark_to_arrow
-from tideline.spark.iceberg.arrow_blocks import packed
 from tideline.spark.iceberg.tasks import pickled_error
 from tideline.spark.iceberg.write import PrepareRows
 

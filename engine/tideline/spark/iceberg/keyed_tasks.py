@@ -38,7 +38,7 @@ from tideline.iceberg.write.key_bucket import (
 )
 from tideline.iceberg.write.keyed_change import KeyedWrite
 from tideline.iceberg.write.write_request import RowCounts
-from tideline.spark.iceberg.arrow_blocks import packed, unpacked
+from tideline.spark.arrow_blocks import packed, tuples_of, unpacked_rows
 from tideline.spark.iceberg.given_frame import BLOCK, FAILED, FIRST, GIVEN, KIND, NUMBER
 from tideline.spark.iceberg.tasks import pickled_error
 
@@ -57,6 +57,7 @@ _ARROW_FOUND = pa.schema(
 """What buckets answer: rows that come, places of rows that go in a file, and their `RowCounts`."""
 
 _FILE, _PLACE = "#file", "#place"
+_BODY = itemgetter(-1)
 _GATHERED_BYTES = 32 * 1024 * 1024
 _BLOCK_BYTES = 8 * 1024 * 1024
 
@@ -70,14 +71,10 @@ class RouteGiven:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from _routed(self._rows(batches), self.asked, self.buckets, GIVEN, NUMBER)
+            rows = unpacked_rows(block for (block,) in tuples_of(batches))
+            yield from _routed(rows, self.asked, self.buckets, GIVEN, NUMBER)
         except Exception as error:
             yield _routed_block(0, FAILED, 0, pickled_error(error))
-
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for block in batch.column(BLOCK):
-                yield from unpacked(block.as_py()).to_batches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +125,8 @@ class FindRows:
     asked: KeyedWrite
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        blocks = (row for batch in batches for row in _tuples(batch))
         try:
-            for _, of_bucket in groupby(blocks, key=itemgetter(0)):
+            for _, of_bucket in groupby(tuples_of(batches), key=itemgetter(0)):
                 yield from self._found(of_bucket)
         except Exception as error:
             yield _found_block(FAILED, 0, 0, pickled_error(error))
@@ -139,14 +135,14 @@ class FindRows:
         kinds = groupby(blocks, key=itemgetter(1))
         kind, first = next(kinds)
         if kind == FAILED:
-            raise pickle.loads(next(first)[-1])
+            raise pickle.loads(_BODY(next(first)))
         if kind != GIVEN:
             return
         schema = arrow_schema(self.asked.fields).append(pa.field(NUMBER, pa.int64()))
-        with held_rows(_unpacked(first), schema) as held:
+        with held_rows(unpacked_rows(map(_BODY, first)), schema) as held:
             bucket = KeyBucket.of(_as_given(held), self.asked, self.metadata)
             for _, stored in kinds:
-                for rows in _unpacked(stored):
+                for rows in unpacked_rows(map(_BODY, stored)):
                     files, places = rows.column(_FILE), rows.column(_PLACE)
                     bucket.look(
                         rows.drop_columns([_FILE, _PLACE]), files.to_numpy(), places.to_numpy()
@@ -187,21 +183,12 @@ def _routed(
             yield _routed_block(number, kind, at, packed(pa.Table.from_batches([part])))
 
 
-def _unpacked(blocks: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
-    for block in blocks:
-        yield from unpacked(block[-1]).to_batches()
-
-
 def _as_given(rows: pa.Table) -> pa.Table:
     """The rows in the order in which they came."""
     numbers = rows.column(NUMBER).to_numpy()
     rows = rows.drop_columns([NUMBER])
     is_sorted = bool((numbers[:-1] <= numbers[1:]).all())
     return rows if is_sorted else rows.take(pa.array(np.argsort(numbers, kind="stable")))
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _routed_block(bucket: int, kind: int, first: int, body: bytes) -> pa.RecordBatch:

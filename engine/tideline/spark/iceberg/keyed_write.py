@@ -17,6 +17,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from pyspark import StorageLevel
@@ -40,6 +43,7 @@ from tideline.iceberg.write.write_request import RowCounts
 from tideline.spark.iceberg.changed_tasks import (
     DeleteRows,
     KeepRows,
+    Packs,
     RouteKept,
     RoutePlaces,
     Taken,
@@ -174,37 +178,44 @@ class _Changing:
             ChangedFile(task, count, is_whole=False, positions=NO_POSITIONS)
             for _, task, count in self.going
         ]
-        if not files.is_distributed:
-            if self.going and not attempt.merges_on_read:
-                packs, places = self._kept_places()
-                kept = KeepRows(attempt.table.io, attempt.metadata, packs, files)
-                take_answers(files, collected(places, kept))
-            if rows is not None:
-                take_answers(files, collected(rows, WriteBlocks(files)))
+        if files.is_distributed:
+            self._write_by_partition(rows)
         else:
-            tasks = shuffle_tasks(self.found)
-            parts = []
-            if self.going and not attempt.merges_on_read:
-                packs, places = self._kept_places()
-                kept_rows = RouteKept(attempt.table.io, attempt.metadata, packs, files, tasks)
-                parts.append(places.mapInArrow(kept_rows, ROUTED_ROWS))
-            if rows is not None:
-                parts.append(rows.select(BLOCK).mapInArrow(RouteBlocks(files, tasks), ROUTED_ROWS))
-            if parts:
-                routed = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-                arranged = by_partition(routed, tasks)
-                take_answers(files, collected(arranged, WriteBlocks(files)))
+            self._write_in_place(rows)
         if self.going and attempt.merges_on_read:
             self._delete()
 
-    def _kept_places(self) -> tuple[tuple[Any, ...], DataFrame]:
-        packs = tuple(map(tuple, pack(list(self.going), _size, _SCANNED_BYTES)))
-        return packs, self._places(packs)
+    def _write_in_place(self, rows: DataFrame | None) -> None:
+        attempt, files = self.attempt, self.attempt.files
+        if packs := self._kept_packs():
+            kept = KeepRows(attempt.table.io, attempt.metadata, packs, files)
+            take_answers(files, collected(self._places(packs), kept))
+        if rows is not None:
+            take_answers(files, collected(rows, WriteBlocks(files)))
+
+    def _write_by_partition(self, rows: DataFrame | None) -> None:
+        attempt, files = self.attempt, self.attempt.files
+        tasks = shuffle_tasks(self.found)
+        routed = []
+        if packs := self._kept_packs():
+            kept = RouteKept(attempt.table.io, attempt.metadata, packs, files, tasks)
+            routed.append(self._places(packs).mapInArrow(kept, ROUTED_ROWS))
+        if rows is not None:
+            routed.append(rows.select(BLOCK).mapInArrow(RouteBlocks(files, tasks), ROUTED_ROWS))
+        if routed:
+            arranged = by_partition(reduce(DataFrame.unionAll, routed), tasks)
+            take_answers(files, collected(arranged, WriteBlocks(files)))
+
+    def _kept_packs(self) -> Packs:
+        """Files with rows that stay, to be written again; none where rows are deleted in place."""
+        if self.attempt.merges_on_read:
+            return ()
+        return pack(self.going, _size, _SCANNED_BYTES)
 
     def _delete(self) -> None:
         """Deletes of a partition are written together, as long as these are not too many."""
         attempt = self.attempt
-        packs = tuple(_deleted_packs(self.going))
+        packs = _deleted_packs(self.going)
         work = DeleteRows(attempt.table.io, attempt.deletes.metadata, packs)
         answers = collected(self._places(packs), work)
         taken = [given for _, given in answers if isinstance(given, Taken)]
@@ -219,9 +230,9 @@ class _Changing:
             for _, task, count in self.going
         ]
 
-    def _places(self, packs: Sequence[Sequence[tuple[int, FileScanTask, int]]]) -> DataFrame:
+    def _places(self, packs: Packs) -> DataFrame:
         """Where rows go that go, each pack in a Spark partition of its own."""
-        number_of = {file: at for at, some in enumerate(packs) for file, _, _ in some}
+        number_of = {file: at for at, files in enumerate(packs) for file, _, _ in files}
         places = self.found.where(F.col(KIND) == PLACES).select(FILE, BLOCK)
         routed = places.mapInArrow(RoutePlaces(number_of), RoutePlaces.SCHEMA)
         return routed.repartitionById(len(packs), F.col("pack")).sortWithinPartitions("pack", FILE)
@@ -240,21 +251,12 @@ def _looked_at(found: DataFrame) -> tuple[RowCounts, list[tuple[int, int]]]:
     return total, sorted((file, count) for file, count in by_file.collect())
 
 
-def _deleted_packs(
-    going: Sequence[tuple[int, FileScanTask, int]],
-) -> Iterator[tuple[tuple[int, FileScanTask, int], ...]]:
+def _deleted_packs(going: Sequence[tuple[int, FileScanTask, int]]) -> Packs:
     by_partition: dict[Any, list[tuple[int, FileScanTask, int]]] = {}
     for file in going:
         by_partition.setdefault(partition_key(file[1].data_file), []).append(file)
-    held: list[tuple[int, FileScanTask, int]] = []
-    for some in by_partition.values():
-        for file in some:
-            held.append(file)
-            if len(held) >= _PACK_FILES_MAX or sum(n for _, _, n in held) >= _PACK_PLACES_MAX:
-                yield tuple(held)
-                held = []
-    if held:
-        yield tuple(held)
+    arranged = chain.from_iterable(by_partition.values())
+    return pack(arranged, itemgetter(2), _PACK_PLACES_MAX, items_max=_PACK_FILES_MAX)
 
 
 def _size(item: tuple[Any, ...]) -> int:

@@ -33,7 +33,7 @@ from tideline.iceberg.services.rewrite_data_files.row_routing import (
     sampled_keys,
 )
 from tideline.iceberg.table.file_io import FileIO
-from tideline.spark.iceberg.arrow_blocks import packed, unpacked
+from tideline.spark.arrow_blocks import packed, tuples_of, unpacked, unpacked_rows
 from tideline.spark.iceberg.tasks import answer, collected, numbered, of_attempt, pickled_error
 
 _READERS_PER_PART = 4
@@ -139,8 +139,7 @@ class WriteSorted:
     order: RowOrder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        blocks = (row for batch in batches for row in _rows(batch))
-        for file, parts in groupby(blocks, key=itemgetter(0)):
+        for file, parts in groupby(tuples_of(batches), key=itemgetter(0)):
             target = of_attempt(self.target)
             named = replace(target, name_prefix=f"{target.name_prefix}-{file:05d}")
             rows = self._sorted(parts)
@@ -153,8 +152,8 @@ class WriteSorted:
             bodies = (block for _, _, block in part)
             if number == _ERROR_PART:
                 raise pickle.loads(next(bodies))
-            batches = (batch for body in bodies for batch in unpacked(body).to_batches())
-            for rows in self.order.sorted_parts(batches, self.context.rows.schema):
+            ordered = self.order.sorted_parts(unpacked_rows(bodies), self.context.rows.schema)
+            for rows in ordered:
                 yield from rows
 
 
@@ -164,7 +163,3 @@ def _routed_block(file: int, part: int, body: bytes) -> pa.RecordBatch:
         [array.cast(field.type) for array, field in zip(arrays, _ARROW_ROUTED, strict=True)],
         schema=_ARROW_ROUTED,
     )
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)

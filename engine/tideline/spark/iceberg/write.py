@@ -27,8 +27,8 @@ from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.write.fitted_rows import fitted_rows
 from tideline.iceberg.write.new_files import NewFiles
+from tideline.spark.arrow_blocks import packed, tuples_of, unpacked_rows
 from tideline.spark.arrow_types import spark_to_arrow
-from tideline.spark.iceberg.arrow_blocks import packed, unpacked
 from tideline.spark.iceberg.tasks import answer, attempt_number, collected, pickled_error
 
 _TASK, _FAILED, _BLOCK = "task", "failed", "block"
@@ -137,8 +137,7 @@ class RouteBlocks:
     tasks: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        blocks = (block for batch in batches for block in batch.column(0))
-        rows = (rows for block in blocks for rows in unpacked(block.as_py()).to_batches())
+        rows = unpacked_rows(block for (block,) in tuples_of(batches))
         yield from routed_blocks(self.files, self.tasks, rows)
 
 
@@ -149,15 +148,15 @@ class WriteBlocks:
     files: NewFiles
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield answer(0, partial(written_files, self.files, _rows(batches)))
+        rows = unpacked_rows(_without_failure(batches))
+        yield answer(0, partial(written_files, self.files, rows))
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for failed, block in zip(batch.column(1), batch.column(2), strict=True):
-            if failed.as_py():
-                raise pickle.loads(block.as_py())
-            yield from unpacked(block.as_py()).to_batches()
+def _without_failure(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    for _, failed, block in tuples_of(batches):
+        if failed:
+            raise pickle.loads(block)
+        yield block
 
 
 def _block(task: int, body: bytes, *, failed: bool = False) -> pa.RecordBatch:

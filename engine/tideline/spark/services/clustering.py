@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -41,6 +40,7 @@ from tideline.hudi.services.engine import RowArrangement, ServiceWork
 from tideline.hudi.table.file_group import FileSlice
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.commit_metadata import WriteStat
+from tideline.spark.arrow_blocks import tuples_of, unpacked, unpacked_rows
 from tideline.spark.services.compaction import run_rewrites
 from tideline.spark.services.tasks import numbered, time_limit
 from tideline.spark.task_errors import carried_errors, raised_errors
@@ -106,7 +106,7 @@ def _cluster_by_shuffle(
     sample = SampleSlices(location, context, slices, order.columns, groups)
     samples: dict[int, list[pa.Table]] = {}
     for row in numbered(spark, len(slices)).mapInArrow(sample, _BLOCK_SCHEMA).collect():
-        samples.setdefault(row[_FILE], []).append(_unpacked(row[_BLOCK]))
+        samples.setdefault(row[_FILE], []).append(unpacked(row[_BLOCK]))
     routes = split_routes(groups, order, samples)
     files = split_files(groups, routes)
     rows = numbered(spark, len(slices)).mapInArrow(
@@ -169,9 +169,8 @@ class WriteParts:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context, store = bound_to_task(self.context), self.location.open()
-        blocks = (row for batch in batches for row in _rows(batch))
         with carried_errors():
-            for number, found in groupby(blocks, key=itemgetter(0)):
+            for number, found in groupby(tuples_of(batches), key=itemgetter(0)):
                 file = self.files[number]
                 rows = sorted_parts(_parts(found), file.order)
                 written = spread_rows(
@@ -182,7 +181,7 @@ class WriteParts:
 
 def _parts(blocks: Iterator[tuple[int, int, bytes]]) -> Iterator[Iterator[pa.RecordBatch]]:
     for _, part in groupby(blocks, key=itemgetter(1)):
-        yield (rows for _, _, block in part for rows in _unpacked(block).to_batches())
+        yield unpacked_rows(block for _, _, block in part)
 
 
 def _block(file: int, part: int, rows: pa.Table) -> pa.RecordBatch:
@@ -195,12 +194,3 @@ def _block(file: int, part: int, rows: pa.Table) -> pa.RecordBatch:
         for column, field in zip(columns, _ARROW_BLOCK_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_BLOCK_SCHEMA)
-
-
-def _unpacked(block: bytes) -> pa.Table:
-    with pa.ipc.open_stream(block) as reader:
-        return reader.read_all()
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)

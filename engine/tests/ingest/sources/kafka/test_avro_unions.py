@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from tideline.ingest.sources.kafka.avro_rows import read_avro_values
-from tideline.ingest.sources.kafka.declared import ValueFormat
 from tideline.ingest.sources.kafka.decoded import WantedColumns
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.schema_registry import SchemaRegistry
@@ -129,14 +128,7 @@ def test_a_topic_of_them_becomes_a_table(
     ]
     encoded = ((str(row["id"]), registry.encode(number, row)) for row in rows)
     kafka_broker.produce(topic, encoded)
-    feed = TopicFeed.of(
-        tmp_path,
-        kafka_broker.address,
-        topic,
-        schema=(),
-        value=ValueFormat.AVRO,
-        registry=registry.address,
-    )
+    feed = TopicFeed.of_avro(tmp_path, kafka_broker.address, topic, registry.address)
     feed.schema = ()
     feed = feed.into(kind)
     assert feed.drain() is None

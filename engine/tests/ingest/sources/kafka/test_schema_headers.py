@@ -11,7 +11,7 @@ import pytest
 
 from tideline.ingest.location import Location
 from tideline.ingest.sources.kafka.avro_rows import read_avro_values
-from tideline.ingest.sources.kafka.declared import RecordField, ValueFormat
+from tideline.ingest.sources.kafka.declared import RecordField
 from tideline.ingest.sources.kafka.decoded import NoRowError, WantedColumns
 from tideline.ingest.sources.kafka.schema_id import IdHeader
 from tideline.testing.kafka_broker import KafkaBroker
@@ -86,13 +86,11 @@ def test_values_and_tombstones_of_a_topic_have_their_schemas_in_headers(
     topic = f"headers-{secrets.token_hex(4)}"
     kafka_broker.create_topic(topic)
     number, key = registry.register(ROW), registry.register("long")
-    found = TopicFeed.of(
+    found = TopicFeed.of_avro(
         tmp_path,
         kafka_broker.address,
         topic,
-        schema=(),
-        value=ValueFormat.AVRO,
-        registry=registry.address,
+        registry.address,
         record_fields=fields,
         set_aside=Location(f"file://{tmp_path}/aside"),
     )

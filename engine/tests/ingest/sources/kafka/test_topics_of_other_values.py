@@ -201,14 +201,7 @@ def test_avro_values_and_keys_by_the_registry(
     ]
     value = registry.register({"type": "record", "name": "R", "fields": fields})
     key = registry.register("long")
-    found = TopicFeed.of(
-        tmp_path,
-        kafka_broker.address,
-        topic,
-        schema=(),
-        value=ValueFormat.AVRO,
-        registry=registry.address,
-    )
+    found = TopicFeed.of_avro(tmp_path, kafka_broker.address, topic, registry.address)
     records = [
         (registry.encode(key, number), registry.encode(value, row(number, 1, f"a{number}")))
         for number in range(3)

@@ -108,14 +108,14 @@ class CleaningPlan:
 
     def explain(self) -> Explanation:
         """Why, what, how much, and what that saves."""
-        doomed = [file for files in self.files.values() for file in files]
+        obsolete = [file for files in self.files.values() for file in files]
         kept = f"from {self.earliest.time} on" if self.earliest else "the newest of each file group"
-        count = len(doomed)
-        size_bytes = sum(file.size_bytes or 0 for file in doomed)
+        count = len(obsolete)
+        size_bytes = sum(file.size_bytes or 0 for file in obsolete)
         return Explanation(
             f"{counted(count, 'file')} of {counted(len(self.files), 'partition')} older than what "
             f"{self.policy} keeps ({kept})",
-            paths=tuple(file.path for file in doomed),
+            paths=tuple(file.path for file in obsolete),
             bytes_deleted=size_bytes,
             benefit=Benefit(objects_listed=count, bytes_stored=size_bytes),
             details={
@@ -185,16 +185,16 @@ def plan_cleaning(
     for partition, listing in listings:
         examined += 1
         view = facts.view({partition: listing})
-        slices = tuple(_doomed_slices(view, partition, facts, retention, config))
-        alone = _doomed_changes(view, partition, listing, slices, facts, retention, config)
-        doomed = tuple(
+        slices = tuple(_obsolete_slices(view, partition, facts, retention, config))
+        alone = _obsolete_changes(view, partition, listing, slices, facts, retention, config)
+        obsolete = tuple(
             ObsoleteFile(file.path, file.size_bytes)
             for file_slice in (*slices, *alone)
             for file in file_slice.files
         )
-        if doomed:
-            files[partition] = doomed
-        if may_empty and _is_emptied(view, partition, listing, len(doomed), retention):
+        if obsolete:
+            files[partition] = obsolete
+        if may_empty and _is_emptied(view, partition, listing, len(obsolete), retention):
             emptied.append(partition)
     savepoints = sorted(map(str, facts.timeline.savepointed_times()))
     return CleaningPlan(
@@ -208,7 +208,7 @@ def plan_cleaning(
     )
 
 
-def _doomed_slices(
+def _obsolete_slices(
     view: FileSystemView,
     partition: str,
     facts: TableFacts,
@@ -226,11 +226,11 @@ def _doomed_slices(
                 yield file_slice
 
 
-def _doomed_changes(
+def _obsolete_changes(
     view: FileSystemView,
     partition: str,
     listing: Sequence[tuple[str, int]],
-    doomed: Iterable[FileSlice],
+    obsolete: Iterable[FileSlice],
     facts: TableFacts,
     retention: Retention,
     config: CleaningConfig,
@@ -239,7 +239,7 @@ def _doomed_changes(
 
     An instant that did not commit is not among them: it is under way, or rolled back.
     """
-    going = set(doomed)
+    going = set(obsolete)
     oldest: dict[FileGroupId, InstantTime] = {}
     whole: set[str] = set()
     for group in view.all_file_groups(partition):
@@ -309,7 +309,7 @@ def _is_emptied(
     view: FileSystemView,
     partition: str,
     listing: Sequence[tuple[str, int]],
-    doomed: int,
+    obsolete: int,
     retention: Retention,
 ) -> bool:
     """Whether nothing of the table remains there; files of pending writes count as something."""
@@ -323,7 +323,7 @@ def _is_emptied(
         return False
     names = (name for name, _ in listing)
     remaining = sum(1 for name in names if parse_data_file(partition, name, 0) is not None)
-    return remaining == doomed
+    return remaining == obsolete
 
 
 def _files_of(record: Mapping[str, Any]) -> Iterator[tuple[str, tuple[ObsoleteFile, ...]]]:

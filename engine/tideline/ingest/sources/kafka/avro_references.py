@@ -52,14 +52,8 @@ class Definitions:
         return {**schema, part: self._whole(schema[part], namespace, defined)}
 
     def _of_name(self, name: str, namespace: str, defined: set[str]) -> Any:
-        found = next(
-            (
-                candidate
-                for candidate in (full_name(name, namespace), name)
-                if candidate in self.known
-            ),
-            None,
-        )
+        spellings = (full_name(name, namespace), name)
+        found = next((spelled for spelled in spellings if spelled in self.known), None)
         if name in _PRIMITIVES or found is None or found in defined:
             return name
         return self._of_definition(self.known[found], "", defined)

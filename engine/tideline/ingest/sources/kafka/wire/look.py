@@ -81,7 +81,8 @@ def replaced_by(
     def look(brokers: _Asked) -> Collection[TopicPartition]:
         brokers.describe({span.partition.topic for span in spans})
         # One that was deleted meanwhile is another look's.
-        return brokers.replaced([it for it in spans if it.partition in brokers.cluster.leaders])
+        leaders = brokers.cluster.leaders
+        return brokers.replaced([span for span in spans if span.partition in leaders])
 
     return _asked(source, credentials, connect, look)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import pyarrow as pa
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -20,3 +23,16 @@ def unpacked(block: bytes) -> pa.Table:
     """The rows of a block."""
     with pa.ipc.open_stream(block) as reader:
         return reader.read_all()
+
+
+def unpacked_rows(blocks: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """The rows of blocks, in their order."""
+    for block in blocks:
+        yield from unpacked(block).to_batches()
+
+
+def tuples_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    """The rows of batches that Spark has, few and large: of blocks, with what tells them apart."""
+    for batch in batches:
+        for row in zip(*batch.columns, strict=True):
+            yield tuple(value.as_py() for value in row)
