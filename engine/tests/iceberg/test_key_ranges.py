@@ -50,6 +50,24 @@ def test_rows_with_such_keys_are_within(name: str, count: int) -> None:
         assert not len(found.numbers(other))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_a_range_of_long_keys_is_small(kind: pa.DataType) -> None:
+    texts = [f"{letter}{'ü' * 40_000}" for letter in "cab"]
+    keys = pa.array(texts, pa.string()).cast(kind)
+    found = KeyRange.of("k", keys[:2]).joined(KeyRange.of("k", keys[2:]))
+    assert found.values is not None and found.values.nbytes < 2000
+    schema = pa.schema([("k", kind)])
+    rows = pa.record_batch([keys], schema=schema)
+    assert len(ranges_filter([found], schema).numbers(rows)) == 3
+    others = pa.record_batch([pa.array(["A", "d"]).cast(kind)], schema=schema)
+    assert not len(ranges_filter([found], schema).numbers(others))
+
+
+def test_keys_above_which_there_is_none_have_no_range() -> None:
+    found = KeyRange.of("k", pa.array([b"\xff" * 100_000, b"a"]))
+    assert found.values is None and not found.are_all
+
+
 @pytest.mark.parametrize("name", MANY)
 def test_a_key_is_in_one_bucket_wherever_it_comes_from(name: str) -> None:
     kind, values = MANY[name]

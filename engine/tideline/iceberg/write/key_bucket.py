@@ -22,18 +22,15 @@ import pyarrow as pa
 from tideline.iceberg.data.deletion_vector import Positions
 from tideline.iceberg.data.position_deletes import NO_POSITIONS
 from tideline.iceberg.data.row_lineage import has_lineage
-from tideline.iceberg.data.transforms import value_hashes
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.write.changed_files import RowsReadAgain
 from tideline.iceberg.write.given_changes import GivenChanges
+from tideline.iceberg.write.key_codes import key_codes
 from tideline.iceberg.write.keyed_change import KeyedWrite
 from tideline.iceberg.write.merged_rows import MergedRows
 from tideline.iceberg.write.row_selection import RowNumbers
 from tideline.iceberg.write.write_request import RowCounts
-
-_FACTOR, _MIXED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-_SHIFT = np.uint64(31)
 
 
 @dataclass(slots=True)
@@ -113,14 +110,7 @@ def ids_are_kept(asked: KeyedWrite, metadata: TableMetadata) -> bool:
 
 def bucket_numbers(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
     """The bucket of each key, of so many, by the key's values without null in some fields."""
-    codes = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        hashes = value_hashes(column).astype(np.int64).astype(np.uint64)
-        codes = (codes ^ hashes) * _FACTOR
-        codes ^= codes >> _SHIFT
-    codes *= _MIXED
-    codes ^= codes >> _SHIFT
-    numbers: npt.NDArray[np.int64] = (codes % np.uint64(count)).astype(np.int64)
+    numbers: npt.NDArray[np.int64] = (key_codes(columns) % np.uint64(count)).astype(np.int64)
     return numbers
 
 

@@ -11,17 +11,22 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from tideline.errors import ConfigError
 from tideline.formats.row_filter import RowFilter
+from tideline.iceberg.data.column_metrics import cut_above, cut_below
 
 _FEW_KEYS = 100
+_FEW_BYTES = 64 * 1024
+_BOUND_LENGTH = 256
+"""Of texts and bytes: a range is small whatever the keys are."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Of a column all `values`, where these are few, else the least and the greatest; None of a
-    type that Arrow does not compare."""
+    """Of a column all `values`, where these are few and short, else a value that is not above them
+    and one that is not below; None of a type that Arrow does not compare."""
 
     name: str
     values: pa.Array | None
@@ -30,7 +35,7 @@ class KeyRange:
     @classmethod
     def of(cls, name: str, distinct: pa.Array) -> KeyRange:
         """Of values without nulls."""
-        if len(distinct) <= _FEW_KEYS:
+        if len(distinct) <= _FEW_KEYS and distinct.nbytes <= _FEW_BYTES:
             return cls(name, distinct)
         return cls(name, _bounds(distinct), are_all=False)
 
@@ -69,4 +74,9 @@ def _bounds(values: pa.Array) -> pa.Array | None:
         found = pc.min_max(values)
     except pa.ArrowException:
         return None
-    return pa.array([found["min"].as_py(), found["max"].as_py()], values.type)
+    least, greatest = found["min"], found["max"]
+    if types.is_string(values.type) or types.is_binary(values.type):
+        least = cut_below(least.as_py(), _BOUND_LENGTH)
+        greatest = cut_above(greatest.as_py(), _BOUND_LENGTH)
+        return None if greatest is None else pa.array([least, greatest], values.type)
+    return pa.array([least.as_py(), greatest.as_py()], values.type)

@@ -1,14 +1,15 @@
 """The rows of a DataFrame in the columns of a write by key, kept by Spark as blocks of Arrow bytes.
 
 The frame is computed once: what a write looks at again, after a conflict as well, are the blocks.
-What all rows have in common comes to the driver: how many they are, and the ranges of their keys.
+What all rows have in common comes to the driver: how many they are, the ranges of their keys, and
+the hashes of the distinct ones of each task where these are few.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -21,6 +22,8 @@ from pyspark.sql import functions as F
 from tideline.formats.gathered_rows import gathered
 from tideline.formats.marked_values import marked_values
 from tideline.iceberg.write.fitted_rows import fitted_rows
+from tideline.iceberg.write.key_codes import Codes, key_codes
+from tideline.iceberg.write.key_filter import FILTERED_KEYS_MAX, KeyFilter, without_null
 from tideline.iceberg.write.key_ranges import KeyRange
 from tideline.iceberg.write.keyed_change import KeyedWrite
 from tideline.spark.arrow_blocks import packed
@@ -31,7 +34,7 @@ from tideline.spark.iceberg.write import PrepareRows
 NUMBER = "#number"
 """A column of given rows: ascending as they came."""
 KIND, FIRST, BLOCK = "kind", "first", "block"
-FAILED, GIVEN, SUMMARY = 0, 1, 2
+FAILED, GIVEN, SUMMARY, KEYS = 0, 1, 2, 3
 _BLOCKS = f"{KIND} int, {FIRST} long, {BLOCK} binary"
 _ARROW_BLOCKS = pa.schema([(KIND, pa.int32()), (FIRST, pa.int64()), (BLOCK, pa.binary())])
 _BLOCK_BYTES = 8 * 1024 * 1024
@@ -40,10 +43,12 @@ _TASK_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class GivenSummary:
-    """What given rows have in common; `marked` are the columns in which some lack their values."""
+    """What given rows have in common; `marked` are the columns in which some lack their values.
+    `keys` is how many distinct keys the tasks have, None where there are too many for a filter."""
 
     rows: int = 0
     size_bytes: int = 0
+    keys: int | None = 0
     ranges: tuple[KeyRange, ...] = ()
     marked: frozenset[str] = frozenset()
 
@@ -55,6 +60,7 @@ class GivenSummary:
         return GivenSummary(
             self.rows + other.rows,
             self.size_bytes + other.size_bytes,
+            _few(self.keys, other.keys),
             tuple(ours.joined(theirs) for ours, theirs in pairs),
             self.marked | other.marked,
         )
@@ -73,7 +79,7 @@ def given_blocks(
 
 def summary_of(blocks: DataFrame) -> GivenSummary:
     """Of all blocks, which are then computed. Raises InvalidDataError for rows that do not fit."""
-    answers = blocks.where(F.col(KIND) != GIVEN).select(BLOCK).collect()
+    answers = blocks.where(F.col(KIND).isin(FAILED, SUMMARY)).select(BLOCK).collect()
     found = [pickle.loads(row[0]) for row in answers]
     for summary in found:
         if isinstance(summary, Exception):
@@ -81,22 +87,35 @@ def summary_of(blocks: DataFrame) -> GivenSummary:
     return reduce(GivenSummary.joined, found, GivenSummary())
 
 
+def filter_of(blocks: DataFrame) -> KeyFilter:
+    """Of the keys of all blocks, where their summary counts them."""
+    answers = blocks.where(F.col(KIND) == KEYS).select(BLOCK).collect()
+    return KeyFilter.of(np.frombuffer(block, np.uint64) for (block,) in answers)
+
+
 @dataclass(frozen=True, slots=True)
 class FitRows:
-    """Task function: rows in, blocks out, and at last their summary, or why there is none."""
+    """Task function: rows in, blocks out, and at last the hashes of their keys and their summary,
+    or why there is none."""
 
     asked: KeyedWrite
     arrival: str | None
     prepare: PrepareRows | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        summary = GivenSummary()
+        summary, codes = GivenSummary(), np.zeros(0, np.uint64)
         try:
             for table in gathered(self._numbered(batches), _BLOCK_BYTES):
                 rows = table.combine_chunks()
                 summary = summary.joined(self._summary(rows))
+                if summary.keys is not None:
+                    codes = np.union1d(codes, self._codes(rows))
+                    keys = _few(len(codes), 0)
+                    summary = replace(summary, keys=keys)
                 first = pc.min(rows.column(NUMBER)).as_py()
                 yield _block(GIVEN, first, packed(rows))
+            if summary.keys:
+                yield _block(KEYS, 0, codes.tobytes())
             yield _block(SUMMARY, 0, pickle.dumps(summary))
         except Exception as error:
             yield _block(FAILED, 0, pickled_error(error))
@@ -122,6 +141,14 @@ class FitRows:
                 yield self.fitted(batch, number)
                 number += batch.num_rows
 
+    def _codes(self, rows: pa.Table) -> Codes:
+        """Those of keys without null: another one is refused where rows are looked at."""
+        columns = self.asked.key.values(rows)
+        known = without_null(columns)
+        if not known.all():
+            columns = [column.filter(pa.array(known)) for column in columns]
+        return key_codes(columns)
+
     def _summary(self, rows: pa.Table) -> GivenSummary:
         key, rules = self.asked.key, self.asked.rules
         values = key.values(rows)
@@ -133,7 +160,13 @@ class FitRows:
             names = (item.name for item in self.asked.schema.fields)
             marker = rules.unavailable
             marked = frozenset(n for n in names if marked_values(rows.column(n), marker).any())
-        return GivenSummary(rows.num_rows, rows.nbytes, ranges, marked)
+        return GivenSummary(rows.num_rows, rows.nbytes, 0, ranges, marked)
+
+
+def _few(keys: int | None, others: int | None) -> int | None:
+    if keys is None or others is None or keys + others > FILTERED_KEYS_MAX:
+        return None
+    return keys + others
 
 
 def _block(kind: int, first: int, body: bytes) -> pa.RecordBatch:

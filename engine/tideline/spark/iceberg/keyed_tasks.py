@@ -1,7 +1,7 @@
 """Tasks that find rows by key: given rows and keys of the table meet, divided by their hashes.
 
-1. Given rows, and the keys of the files that may have some of theirs, go to the bucket of their
-   hash, as blocks of Arrow bytes.
+1. Given rows, and of the files that may have some of their keys the rows that pass a filter of
+   these, go to the bucket of their hash, as blocks of Arrow bytes.
 2. A bucket answers with the places of rows that go, file by file, and with the rows that come.
 
 An error is an answer, which the driver raises before a file is written.
@@ -36,7 +36,9 @@ from tideline.iceberg.write.key_bucket import (
     divided,
     ids_are_kept,
 )
+from tideline.iceberg.write.key_filter import KeyFilter, without_null
 from tideline.iceberg.write.keyed_change import KeyedWrite
+from tideline.iceberg.write.row_selection import RowNumbers
 from tideline.iceberg.write.write_request import RowCounts
 from tideline.spark.arrow_blocks import packed, tuples_of, unpacked_rows
 from tideline.spark.iceberg.given_frame import BLOCK, FAILED, FIRST, GIVEN, KIND, NUMBER
@@ -80,13 +82,14 @@ class RouteGiven:
 @dataclass(frozen=True, slots=True)
 class ScanKeys:
     """Task function: numbers of packs in, the rows of their files that may have keys of `ranges`,
-    in the columns that decide, out by bucket."""
+    and those of the filter, in the columns that decide, out by bucket."""
 
     io: FileIO
     metadata: TableMetadata
     asked: KeyedWrite
     marked: frozenset[str]
     ranges: RowFilter
+    keys: KeyFilter | None
     packs: Sequence[Sequence[tuple[int, FileScanTask]]]
     buckets: int
 
@@ -106,13 +109,23 @@ class ScanKeys:
         with missing_files_named(self.io):
             for file, task in pack:
                 for rows, places in reader.numbered(task):
-                    at = self.ranges.numbers(rows)
+                    at = self._candidates(rows)
                     if not len(at):
                         continue
                     found = rows.take(pa.array(at))
                     files = pa.array(np.full(len(at), file, np.int32))
                     found = found.append_column(pa.field(_FILE, pa.int32()), files)
                     yield found.append_column(pa.field(_PLACE, pa.int64()), pa.array(places[at]))
+
+    def _candidates(self, rows: pa.RecordBatch) -> RowNumbers:
+        """Which rows of the table may have a given key."""
+        at = self.ranges.numbers(rows)
+        if self.keys is None or not len(at):
+            return at
+        values = self.asked.key.values(rows)
+        if len(at) < rows.num_rows:
+            values = [value.take(pa.array(at)) for value in values]
+        return at[self.keys.numbers(values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +181,7 @@ def _routed(
         rows = pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
         values = asked.key.values(rows)
         if any(value.null_count for value in values) and kind != GIVEN:
-            known = np.ones(rows.num_rows, np.bool_)
-            for value in values:
-                known &= value.is_valid().to_numpy(zero_copy_only=False)
-            rows = rows.filter(pa.array(known))
+            rows = rows.filter(pa.array(without_null(values)))
             values = asked.key.values(rows)
         if any(value.null_count for value in values):
             # Whichever bucket it is says which key is null.

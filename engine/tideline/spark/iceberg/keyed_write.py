@@ -2,7 +2,8 @@
 
 1. The frame is computed once, into blocks that Spark keeps on disk (given_frame.py).
 2. The files that may have the keys are planned here, by the ranges of the keys. Tasks read the
-   columns that decide, and keys meet given rows in buckets (keyed_tasks.py).
+   columns that decide, and keys meet given rows in buckets (keyed_tasks.py). Where the given keys
+   are few, the tasks have a filter of them, and only rows that pass it are shuffled.
 3. Tasks write what stays of the files, or what of them is deleted, and the rows that come
    (changed_tasks.py). Here are names of files, and how many rows of each go.
 4. After a conflict 2 and 3 are done again on what the table has become.
@@ -35,6 +36,7 @@ from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.write.attempt import WriteAttempt
 from tideline.iceberg.write.changed_files import ChangedFile
+from tideline.iceberg.write.key_filter import KeyFilter
 from tideline.iceberg.write.key_ranges import ranges_filter
 from tideline.iceberg.write.keyed_change import KeyedWrite
 from tideline.iceberg.write.row_change import RowChange
@@ -54,6 +56,7 @@ from tideline.spark.iceberg.given_frame import (
     GIVEN,
     KIND,
     GivenSummary,
+    filter_of,
     given_blocks,
     summary_of,
 )
@@ -85,6 +88,8 @@ _SCANNED_BYTES = 128 * 1024 * 1024
 _BUCKET_BYTES, _SHARED_BYTES = 64 * 1024 * 1024, 4 * 1024 * 1024
 _BUCKETS_MAX = 8192
 _STORED_KEY_BYTES = 24
+_FILTERED = 64
+"""Of so many rows one is taken to pass a filter of keys."""
 _WRITTEN_BYTES = 256 * 1024 * 1024
 """Of rows in Arrow, in one task, where no shuffle says which task has them."""
 _PACK_FILES_MAX, _PACK_PLACES_MAX = 1000, 8_000_000
@@ -103,13 +108,14 @@ def frame_by_key(
         blocks.unpersist()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FrameChange:
     """See `ChangeByKey`."""
 
     blocks: DataFrame
     asked: KeyedWrite
     summary: GivenSummary
+    _filter: KeyFilter | None = None
 
     def change(self, attempt: WriteAttempt) -> RowChange:
         metadata = attempt.metadata
@@ -135,22 +141,37 @@ class FrameChange:
         self, attempt: WriteAttempt, selection: MatchingRows, tasks: Sequence[FileScanTask]
     ) -> DataFrame:
         io, metadata, spark = attempt.table.io, attempt.metadata, self.blocks.sparkSession
-        buckets = self._buckets(tasks)
+        keys = self._keys(tasks)
+        buckets = self._buckets(tasks, keys)
         given = self.blocks.where(F.col(KIND) == GIVEN).select(BLOCK)
         routed = given.mapInArrow(RouteGiven(self.asked, buckets), ROUTED)
         if tasks:
             packs = tuple(map(tuple, pack(list(enumerate(tasks)), _size, _SCANNED_BYTES)))
             marked, within = self.summary.marked, selection.row_filter
-            scan = ScanKeys(io, metadata, self.asked, marked, within, packs, buckets)
+            scan = ScanKeys(io, metadata, self.asked, marked, within, keys, packs, buckets)
             routed = routed.unionAll(numbered(spark, len(packs)).mapInArrow(scan, ROUTED))
         arranged = routed.repartitionById(buckets, F.col(BUCKET))
         ordered = arranged.sortWithinPartitions(BUCKET, KIND, "first")
         return ordered.mapInArrow(FindRows(io, metadata, self.asked), FOUND)
 
-    def _buckets(self, tasks: Sequence[FileScanTask]) -> int:
+    def _keys(self, tasks: Sequence[FileScanTask]) -> KeyFilter | None:
+        """The filter of rows of these files; None where it says no more than the ranges do, or the
+        keys are more than their rows, or too many."""
+        count, ranges = self.summary.keys, self.summary.ranges
+        is_known = len(ranges) == len(self.asked.key.numbers) == 1 and ranges[0].are_all
+        if count is None or is_known or count >= _records(tasks):
+            return None
+        if self._filter is None:
+            self._filter = filter_of(self.blocks)
+        return self._filter
+
+    def _buckets(self, tasks: Sequence[FileScanTask], keys: KeyFilter | None) -> int:
         """As many as tasks work on at once, so that none has much to hold."""
-        stored = sum(task.data_file.record_count for task in tasks) * _STORED_KEY_BYTES
-        size_bytes = self.summary.size_bytes + stored
+        records = _records(tasks)
+        if keys is not None:
+            # A key may be that of many rows: how many pass is not known here.
+            records = min(records, max(2 * (self.summary.keys or 0), records // _FILTERED))
+        size_bytes = self.summary.size_bytes + records * _STORED_KEY_BYTES
         at_once = self.blocks.sparkSession.sparkContext.defaultParallelism
         wanted = max(-(-size_bytes // _BUCKET_BYTES), min(at_once, -(-size_bytes // _SHARED_BYTES)))
         return max(1, min(wanted, _BUCKETS_MAX))
@@ -257,6 +278,10 @@ def _deleted_packs(going: Sequence[tuple[int, FileScanTask, int]]) -> Packs:
         by_partition.setdefault(partition_key(file[1].data_file), []).append(file)
     arranged = chain.from_iterable(by_partition.values())
     return pack(arranged, itemgetter(2), _PACK_PLACES_MAX, items_max=_PACK_FILES_MAX)
+
+
+def _records(tasks: Sequence[FileScanTask]) -> int:
+    return sum(task.data_file.record_count for task in tasks)
 
 
 def _size(item: tuple[Any, ...]) -> int:
