@@ -15,7 +15,9 @@ from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -27,6 +29,8 @@ from tideline.storage.location import StoreLocation
 from tideline_operator.decide.observed import FileCounts, ObservedTable
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_triggers import service_needs
+from tideline_operator.observe import observation
+from tideline_operator.observe.file_counts import count_files
 from tideline_operator.observe.observation import Observer
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import EMPTY, at, resolved, starts
@@ -90,6 +94,12 @@ class Lake:
         assert path is not None
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_bytes(b"x" * size_bytes)
+
+
+def count_slowly(hoodie: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
+    """So that the next count is far away."""
+    CLOCK.sleep(0.005)
+    return count_files(hoodie, timeline)
 
 
 @pytest.fixture
@@ -176,6 +186,50 @@ def test_files_are_counted_after_a_change_and_not_again(lake: Lake) -> None:
     lake.file(f"a-0_0-1-1_{time}.parquet", 60)
     counts = lake.see().counts
     assert counts is None or counts.size_bytes == 130
+
+
+def test_a_table_lacks_logs_until_a_commit_wrote_one_or_something_was_undone(
+    merge_on_read: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were counted once, and are not counted again meanwhile."""
+    lake = merge_on_read
+
+    def commit(name: str, **stat: Any) -> bool:
+        made = WriteStat(file_id="a-0", path=f"rome/{name}", partition_path="rome", **stat)
+        written = CommitMetadata.of_stats([made], operation_type="UPSERT", extra_metadata={})
+        lake.add(Action.DELTACOMMIT, written.encode())
+        return lake.see().history.lacks_logs
+
+    def look_again() -> bool:
+        lake.observer.forget(lake.resource)
+        return lake.see().history.lacks_logs
+
+    monkeypatch.setattr(observation, "_COUNTING_SHARE", 10**9)
+    monkeypatch.setattr(observation, "count_files", count_slowly)
+    assert lake.see().history.lacks_logs
+    assert commit("a-0_0-1-1_1.parquet")
+    assert not commit(".a-0_1.log.1_0-1-1")
+    assert not commit("b-0_0-1-1_1.parquet")
+    assert look_again()
+    assert not commit(".a-0_1.log.2_0-1-1", log_version=2)
+    assert look_again()
+    lake.add(Action.ROLLBACK, b"")
+    assert not lake.see().history.lacks_logs
+
+
+def test_what_merges_logs_is_not_due_without_any(merge_on_read: Lake) -> None:
+    lake = merge_on_read
+    for _ in range(5):
+        lake.commit(action=Action.DELTACOMMIT)
+    seen = lake.see()
+
+    def reason(table: ObservedTable) -> str:
+        needs = service_needs(lake.resource.spec, EMPTY, table, CLOCK.now_ms())
+        return next(need.reason for need in needs if need.service == COMPACTION)
+
+    assert reason(seen) == "the table has no log files"
+    others = replace(seen, history=replace(seen.history, lacks_logs=False))
+    assert reason(others) == "5 of 5 delta commits since the table began"
 
 
 def test_services_that_a_table_does_not_want_cost_no_reading(merge_on_read: Lake) -> None:

@@ -58,6 +58,7 @@ class TableHistory:
 
     `properties` are the table's own settings. `clusterings` are the replacecommits that are
     clustering, pending or completed; `log_compactions` the delta commits that are log compactions.
+    `lacks_logs` says for certain that the table has no log files.
     `archival_holds` are known where archival would be due without them. `ingests` are commits of
     our ingests since the last restore, where that matters. `zone` is that of the instants.
     """
@@ -66,6 +67,7 @@ class TableHistory:
     properties: Mapping[str, str] = field(default_factory=dict)
     clusterings: frozenset[InstantTime] = frozenset()
     log_compactions: frozenset[InstantTime] = frozenset()
+    lacks_logs: bool = False
     last_clean: LastClean | None = None
     archival_holds: ArchivalHolds = NO_HOLDS
     ingests: frozenset[InstantTime] = frozenset()

@@ -8,8 +8,8 @@ that an operation makes later agrees with them. Nothing here lists files. A serv
 3. its trigger says so.
 
 A service that the table's capabilities refuse (`Adoption.left_out`) is never due, and says why.
-After a compaction that found no log files its trigger counts the writes since: a stream that only
-inserts makes none, and each of its commits would be followed by another such run.
+A stream that only inserts makes no log files: what merges them is not due where there are none.
+After a run that found nothing to merge its trigger counts the writes since.
 
 Ingests go first, unless waiting would do harm: a compaction that is due (log files pile up) and a
 service that would have been due `PATIENCE_COMMITS` writes ago are urgent.
@@ -140,10 +140,11 @@ def _need(
     if pending:
         return ServiceNeed(service, False, f"another process is executing {pending[0].time}")
     settings = {**table.history.properties, **service_settings(spec)}
-
     seen = _since_last_run(service, status, table)
 
     def ask() -> ServiceNeed:
+        if service.merges_logs and table.history.lacks_logs:
+            return ServiceNeed(service, False, "the table has no log files")
         found = service.due(ObservedFacts(seen, now_ms), Settings(settings))
         is_due = isinstance(found, Due)
         is_urgent = is_due and (service.goes_first or _was_due(service, table, settings, now_ms))

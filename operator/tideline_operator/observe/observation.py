@@ -12,37 +12,25 @@ for Iceberg: iceberg_observation.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tideline.bounded.read_limits import reading_in_turn
 from tideline.clock import Clock
 from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
-from tideline.hudi.services.last_clean import LastClean
-from tideline.hudi.services.past_cleans import read_last_clean
-from tideline.hudi.services.registry import ROLLBACK, all_services, service_named
-from tideline.hudi.services.savepoint.record import read_savepoint
-from tideline.hudi.services.stored_facts import read_archival_holds
-from tideline.hudi.services.table_history import CLUSTER, LOG_COMPACT, clusterings
+from tideline.hudi.services.registry import ROLLBACK, all_services
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import find_table_conflict
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TIMEZONE
 from tideline.hudi.timeline.active import ActiveTimeline
-from tideline.hudi.timeline.carried import read_carried
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.ingest.location import Location
 from tideline.ingest.sources.checkpoint import (
-    CHECKPOINT_PREFIX,
-    INGEST_KEY,
     Checkpoint,
-    read_checkpoints,
-    read_newest_checkpoints,
-    with_others,
 )
-from tideline.services.explanation import NotDue
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectStore
@@ -56,16 +44,14 @@ from tideline_operator.decide.observed import (
     ObservedSource,
     ObservedTable,
     Problem,
-    TableHistory,
 )
-from tideline_operator.decide.observed_facts import ObservedFacts
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
-from tideline_operator.decide.service_settings import service_settings, wanted_services
+from tideline_operator.decide.service_settings import service_settings
 from tideline_operator.decide.triggers import due_ingests
 from tideline_operator.observe.file_counts import count_files
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
-from tideline_operator.observe.known_capabilities import KnownCapabilities
+from tideline_operator.observe.instant_reader import InstantMemory, InstantReader
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.observe.resting import RestingTables, is_quiet
 from tideline_operator.observe.source_looks import ReachOf, SourceLooks, with_environment
@@ -75,40 +61,8 @@ from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
 
 _FAILED_WRITES_POLICY = "hoodie.clean.failed.writes.policy"
-_REMEMBERED_COMMITS = 10_000
-_REMEMBERED_CHARACTERS = 4_000_000
-"""A checkpoint is some thousand characters in most tables, and a million at the most."""
 _COUNTING_SHARE = 20
 """Counting files may take this fraction (one part in 20) of the time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CommitContent:
-    """What is kept of a completed commit."""
-
-    extra_metadata: Mapping[str, str]
-    operation_type: str | None
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What is remembered of one table: completed instants never change."""
-
-    commits: dict[InstantTime, _CommitContent] = field(default_factory=dict)
-    savepoints: dict[InstantTime, str] = field(default_factory=dict)
-    cleans: dict[InstantTime, LastClean | None] = field(default_factory=dict)
-    counted: ActiveTimeline | None = None
-    count_again_ms: int = 0
-    characters: int = 0
-    capabilities: KnownCapabilities = field(default_factory=KnownCapabilities)
-
-    def remember(self, time: InstantTime, content: _CommitContent) -> None:
-        """Keep the content of a commit; everything before is dropped when it grows large."""
-        self.characters += sum(map(len, content.extra_metadata.values()))
-        if len(self.commits) >= _REMEMBERED_COMMITS or self.characters > _REMEMBERED_CHARACTERS:
-            self.commits.clear()
-            self.characters = 0
-        self.commits[time] = content
 
 
 OpenStore = Callable[[ResolvedTable, Location], ObjectStore]
@@ -139,7 +93,7 @@ class Observer:
         self._clock = clock
         self._open_store = open_store
         self._open_iceberg = open_iceberg
-        self._memories: dict[Location, _Memory] = {}
+        self._memories: dict[Location, InstantMemory] = {}
         self._iceberg: dict[str, IcebergMemory] = {}
         self._looks = SourceLooks(clock, reach_of or with_environment(open_store))
         self._resting = RestingTables()
@@ -261,7 +215,7 @@ class Observer:
         except ObjectNotFoundError:
             return None
         hoodie.instants.declare_zone(service_settings(table.spec).get(TIMEZONE))
-        memory = self._memories.setdefault(table.location, _Memory())
+        memory = self._memories.setdefault(table.location, InstantMemory())
         config = hoodie.config
         timeline = hoodie.timeline()
         adoption = memory.capabilities.decide(hoodie, timeline, table.spec, status)
@@ -269,8 +223,9 @@ class Observer:
             return adoption
         completed = timeline.completed()
         latest = completed.last()
-        reader = _Reader(table, hoodie, timeline, memory)
+        reader = InstantReader(table, hoodie, timeline, memory)
         found = reader.clusterings()
+        counts = self._counts(hoodie, timeline, memory)
         seen = ObservedTable(
             record_key=config.record_key_fields,
             partition_by=config.partition_fields,
@@ -286,14 +241,14 @@ class Observer:
             is_single_writer=config.single_writer,
             history=reader.history(found),
             savepoints=reader.savepoints(),
-            counts=self._counts(hoodie, timeline, memory),
+            counts=counts,
             identity=identity_of(config),
             adoption=adoption,
         )
         return reader.with_archival_holds(seen, self._clock.now_ms())
 
     def _counts(
-        self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: _Memory
+        self, hoodie: HoodieTable, timeline: ActiveTimeline, memory: InstantMemory
     ) -> FileCounts | None:
         """The table's files, when something completed since they were counted."""
         completed, started_ms = timeline.completed(), self._clock.now_ms()
@@ -302,6 +257,8 @@ class Observer:
         counts = count_files(hoodie, timeline)
         ended_ms = self._clock.now_ms()
         memory.counted = completed
+        times = frozenset(instant.time for instant in completed)
+        memory.without_logs = None if counts.log_files else times
         memory.count_again_ms = ended_ms + _COUNTING_SHARE * max(0, ended_ms - started_ms)
         return counts
 
@@ -351,127 +308,6 @@ class Observer:
         return ObservedPending(
             name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the completed instants of one timeline, each once."""
-
-    table: ResolvedTable
-    hoodie: HoodieTable
-    timeline: ActiveTimeline
-    memory: _Memory
-
-    def checkpoints(self) -> dict[str, Checkpoint]:
-        def read_archived() -> Mapping[str, str]:
-            if not self.timeline.has_archive:
-                return {}
-            return read_carried(self.hoodie.commits.archive(), CHECKPOINT_PREFIX)
-
-        def read(instant: Instant) -> Mapping[str, str]:
-            return self._content(instant).extra_metadata
-
-        ingests = self.table.spec.ingest
-        names = {item.name for item in ingests} | {item.renamed_from or "" for item in ingests}
-        found = read_checkpoints(self.timeline, read, names - {""}, read_archived)
-        for item in ingests:
-            if (source := self.table.sources.get(item.name)) is not None:
-                known = item.name, item.renamed_from or ""
-                found = with_others(found, known, source, self.timeline, read)
-        # Files that other ingests took matter to an insert, which must not insert them again.
-        inserts = any(item.operation.inserts for item in ingests)
-        others = read_newest_checkpoints(self.timeline, read, read_archived) if inserts else {}
-        return {**others, **found}
-
-    def clusterings(self) -> frozenset[InstantTime]:
-        """The replacecommits that are clustering, pending or completed."""
-        replaced = self.timeline.of(Action.REPLACECOMMIT).completed()
-        done = {
-            instant.time for instant in replaced if self._content(instant).operation_type == CLUSTER
-        }
-        return clusterings(self.hoodie, self.timeline.pending()) | done
-
-    def history(self, found: frozenset[InstantTime]) -> TableHistory:
-        return TableHistory(
-            timeline=self.timeline,
-            properties=self.hoodie.config.properties,
-            clusterings=found,
-            log_compactions=self._log_compactions(),
-            last_clean=self._last_clean(),
-            ingests=self._ingests_since_restore(),
-            zone=self.hoodie.instants.known_zone(self.timeline),
-        )
-
-    def with_archival_holds(self, seen: ObservedTable, now_ms: int) -> ObservedTable:
-        """Add the archival holds, where archival would be due without them."""
-        spec, archival = self.table.spec, service_named("archival")
-        if archival not in wanted_services(spec):
-            return seen
-        read = Settings({**seen.history.properties, **service_settings(spec)})
-        try:
-            if isinstance(archival.due(ObservedFacts(seen, now_ms), read), NotDue):
-                return seen
-            holds = read_archival_holds(self.hoodie, self.timeline)
-        except ConfigError:
-            return seen  # the planner gets it again, and reports it
-        except ObjectNotFoundError:
-            return seen  # archived by another process at this moment
-        return replace(seen, history=replace(seen.history, archival_holds=holds))
-
-    def savepoints(self) -> dict[str, str]:
-        """Instants by the name of their savepoint; one without a name is named after its
-        instant."""
-        names = {}
-        for instant in self.timeline.of(Action.SAVEPOINT).completed():
-            if instant.time not in self.memory.savepoints:
-                comment = read_savepoint(self.hoodie, instant).comment
-                self.memory.savepoints[instant.time] = comment
-            names[self.memory.savepoints[instant.time] or str(instant.time)] = str(instant.time)
-        return names
-
-    def _log_compactions(self) -> frozenset[InstantTime]:
-        if service_named("log_compaction") not in wanted_services(self.table.spec):
-            return frozenset()
-        last = self.timeline.of(Action.COMMIT).completed().last()
-        deltas = self.timeline.of(Action.DELTACOMMIT).completed()
-        return frozenset(
-            instant.time
-            for instant in (deltas.after(last.time) if last else deltas)
-            if self._content(instant).operation_type == LOG_COMPACT
-        )
-
-    def _last_clean(self) -> LastClean | None:
-        newest = self.timeline.of(Action.CLEAN).completed().last()
-        if newest is None:
-            return None
-        known = self.memory.cleans
-        if newest.time not in known:
-            known.clear()
-            known[newest.time] = read_last_clean(self.hoodie, self.timeline)
-        return known[newest.time]
-
-    def _ingests_since_restore(self) -> frozenset[InstantTime]:
-        restore = self.timeline.of(Action.RESTORE).completed().last()
-        if self.table.spec.restore_to is None or restore is None:
-            return frozenset()
-        later = self.timeline.of(*COMMIT_ACTIONS).completed().after(restore.time)
-        return frozenset(
-            instant.time for instant in later if INGEST_KEY in self._content(instant).extra_metadata
-        )
-
-    def _content(self, instant: Instant) -> _CommitContent:
-        commits = self.memory.commits
-        if instant.time not in commits:
-            metadata = self.hoodie.timelines.read_commit(instant)
-            kept = {
-                name: text
-                for name, text in metadata.extra_metadata.items()
-                if name == INGEST_KEY or name.startswith(CHECKPOINT_PREFIX)
-            }
-            content = _CommitContent(kept, metadata.operation_type)
-            self.memory.remember(instant.time, content)
-            return content
-        return commits[instant.time]
 
 
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:

@@ -231,8 +231,15 @@ SERVICE_FAULTS = (
         (f"{_TESTS}/test_service_registry.py",),
     ),
     Fault(
+        "a table counts as without log files once a commit has written one",
+        "operator/tideline_operator/observe/instant_reader.py",
+        "            return self._content(instant).has_logs\n",
+        "            return False\n",
+        ("operator/tests/observe/test_observing_services.py",),
+    ),
+    Fault(
         "the operator does not see what keeps instants from being archived",
-        "operator/tideline_operator/observe/observation.py",
+        "operator/tideline_operator/observe/instant_reader.py",
         "        return replace(seen, history=replace(seen.history, archival_holds=holds))\n",
         "        return seen\n",
         ("operator/tests/decide/test_due_answers_agree.py",),
