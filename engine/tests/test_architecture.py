@@ -193,6 +193,7 @@ SLOWS_A_START = (
     "tideline.iceberg.check.run.",
     "tideline.iceberg.table.open_table.",
     "tideline.storage.azure.hadoop.",
+    "tideline.storage.egress.certificate_relay.",
     "tideline.storage.azure.store.",
     "tideline.storage.gcs.hadoop.",
     "tideline.storage.gcs.store.",

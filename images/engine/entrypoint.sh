@@ -28,6 +28,16 @@ if [ -n "${AWS_CA_BUNDLE:-}" ]; then
   options+=("-Djavax.net.ssl.trustStore=${trust}" "-Djavax.net.ssl.trustStorePassword=changeit")
 fi
 
+# A certificate of its own is in a key store of Java's, for servers that demand one. The word is known
+# to all: the file's mode protects the key.
+if [ -n "${TIDELINE_S3_CLIENT_CERTIFICATE_FILE:-}" ]; then
+  keys=/tmp/client.jks
+  python -m tideline.storage.egress.java_key_store "${TIDELINE_S3_CLIENT_CERTIFICATE_FILE}" \
+    "${TIDELINE_S3_CLIENT_KEY_FILE:-${TIDELINE_S3_CLIENT_CERTIFICATE_FILE}}" "${keys}"
+  options+=("-Djavax.net.ssl.keyStore=${keys}" "-Djavax.net.ssl.keyStorePassword=changeit")
+  options+=("-Djavax.net.ssl.keyStoreType=JKS")
+fi
+
 # The class path and the options that tideline.spark.session.class_archive gives drivers.
 LC_ALL=C
 shopt -s nullglob

@@ -14,11 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tideline.hudi.table.table_config import TableType
 from tideline.storage.location import StoreLocation
+from tideline.testing.directory_bucket_server import DirectoryBucketServer
 from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
 from tideline.testing.full_storm import (
     LISTING_DELAY_S_MAX,
@@ -65,12 +67,12 @@ def new_storm(
     *,
     life_s_max: float,
     options: Mapping[str, str],
-    proxy: FaultyStoreProxy | None = None,
+    reached: StoreLocation | None = None,
 ) -> KillStorm:
-    """At a location, which its processes reach through a proxy if there is one."""
+    """At a location, which its processes reach as `reached` says."""
     table_type, version = kind
     table = stormy_table(location, table_type, version=version, is_followed=version == 9)
-    reached = location if proxy is None else proxy.reached(location)
+    reached = reached or location
     storm = KillStorm(
         reached,
         table,
@@ -176,23 +178,55 @@ def test_a_storm_at_a_store_with_faults(
     store: str, place_at_peer: PlaceAtPeer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = place_at_peer(store) if store in PEERS else request.getfixturevalue(store)
-    storms = []
     with FaultyStoreProxy.before(place) as proxy:
-        for number, kind in enumerate(KINDS[::3]):
-            location = StoreLocation.of(f"{place.uri}-{number}", dict(place.options))
-            storm = new_storm(
-                location,
-                tmp_path / f"storm-{number}",
-                kind,
-                life_s_max=25.0,
-                options=AT_A_SERVER,
-                proxy=proxy,
-            )
-            storm.parts = {name: storm.parts[name] for name in AT_STORES}
-            storms.append(storm)
-        proxy.inject_randomly(FAULTS, seed=11)
-        rage(storms, kills=KILLS // 2, seconds_max=2 * STORM_S_MAX)
-        print(f"{store}: {figures(storms)}, {len(proxy.requests)} requests, {dict(proxy.suffered)}")
+        places = [StoreLocation.of(f"{place.uri}-{n}", dict(place.options)) for n in range(2)]
+        reached = [proxy.reached(location) for location in places]
+        rage_with_faults(store, proxy, places, reached, tmp_path)
+
+
+@pytest.mark.storm
+@pytest.mark.minio
+def test_a_storm_in_a_directory_bucket_with_faults(
+    minio_server: MinioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Faults come between the emulated rules and the MinIO. Sessions end every few seconds."""
+    upstream = urlsplit(minio_server.endpoint).netloc
+    with (
+        FaultyStoreProxy(upstream) as proxy,
+        DirectoryBucketServer(minio_server, tmp_path, way=proxy.url, session_s=40.0) as bucket,
+    ):
+        for name, value in bucket.environment().items():
+            monkeypatch.setenv(name, value)
+        tables = [f"s3://{bucket.bucket}/storm-{number}/table" for number in range(2)]
+        places = [StoreLocation.of(uri, bucket.storage_options()) for uri in tables]
+        rage_with_faults("directory bucket", proxy, places, places, tmp_path)
+        assert len(bucket.sessions) > KILLS // 2
+
+
+def rage_with_faults(
+    store: str,
+    proxy: FaultyStoreProxy,
+    places: Sequence[StoreLocation],
+    reached: Sequence[StoreLocation],
+    folder: Path,
+) -> None:
+    """Two tables, made at `places`, whose processes reach them by way of the proxy."""
+    storms = [
+        new_storm(
+            place,
+            folder / f"storm-{number}",
+            kind,
+            life_s_max=25.0,
+            options=AT_A_SERVER,
+            reached=way,
+        )
+        for number, (kind, place, way) in enumerate(zip(KINDS[::3], places, reached, strict=True))
+    ]
+    for storm in storms:
+        storm.parts = {name: storm.parts[name] for name in AT_STORES}
+    proxy.inject_randomly(FAULTS, seed=11)
+    rage(storms, kills=KILLS // 2, seconds_max=2 * STORM_S_MAX)
+    print(f"{store}: {figures(storms)}, {len(proxy.requests)} requests, {dict(proxy.suffered)}")
     assert sum(storm.kills for storm in storms) >= KILLS // 2
     assert all(any(storm.acknowledged().values()) for storm in storms)
     assert all(proxy.suffered[fault] for fault in FAULTS), proxy.suffered

@@ -12,6 +12,7 @@ from tideline.cli.command import SharedOption
 from tideline.errors import ConfigError
 from tideline.settings.registry import all_settings
 from tideline.settings.setting import SettingPlace, Support
+from tideline.storage.egress.client_files import CERTIFICATE_VARIABLE, KEY_VARIABLE
 from tideline.storage.s3.request_headers import VARIABLES, Checksum, Encryption
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -73,6 +74,20 @@ _STORAGE_OPTIONS = (
         help="Certificate authorities to trust, PEM.",
     ),
     click.option(
+        "--client-certificate",
+        cls=SharedOption,
+        envvar=CERTIFICATE_VARIABLE,
+        metavar="FILE",
+        help="Certificate to show to a server of S3 that demands one, PEM.",
+    ),
+    click.option(
+        "--client-key",
+        cls=SharedOption,
+        envvar=KEY_VARIABLE,
+        metavar="FILE",
+        help="Key of that certificate, PEM; without it, the key is in the same file.",
+    ),
+    click.option(
         "--sse",
         cls=SharedOption,
         envvar=VARIABLES["sse"],
@@ -120,6 +135,8 @@ def storage_options(command: Callable[..., None]) -> Callable[..., None]:
         path_style: bool | None,
         allow_http: bool | None,
         ca_bundle: str | None,
+        client_certificate: str | None,
+        client_key: str | None,
         gcs_endpoint: str | None,
         azure_endpoint: str | None,
         azure_account: str | None,
@@ -139,6 +156,8 @@ def storage_options(command: Callable[..., None]) -> Callable[..., None]:
             "path_style": _flag(path_style),
             "allow_http": _flag(allow_http),
             "ca_bundle": ca_bundle,
+            "client_certificate": client_certificate,
+            "client_key": client_key,
             "sse": sse,
             "sse_kms_key_id": sse_kms_key_id,
             "sse_bucket_key": _flag(sse_bucket_key),

@@ -13,7 +13,6 @@ from tideline.storage.memory.kind import MEMORY
 from tideline.storage.s3.kind import S3
 from tideline.storage.store_kind import StoreKind
 
-_OF_CLIENTS = ("client_certificate", "client_cert", "client_certificate_key", "client_key")
 KINDS = {kind.scheme: kind for kind in (LOCAL, S3, GCS, AZURE, MEMORY)}
 
 
@@ -41,12 +40,6 @@ def checked_options(kind: StoreKind, given: Mapping[str, str | bool]) -> dict[st
     for name in given:
         if name in known:
             continue
-        if name in _OF_CLIENTS:
-            raise ConfigError(
-                f"storage option {name!r}: no certificate is presented to a store (mTLS), as the "
-                "library that requests leave by has no setting for one. Put a gateway that "
-                "presents it before the server, and name that as the endpoint"
-            )
         if sounds_secret(name):
             raise ConfigError(
                 f"storage option {name!r} looks like a credential: "

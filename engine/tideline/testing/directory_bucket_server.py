@@ -54,11 +54,20 @@ _KEY_ID = re.compile(r"Credential=([^/]+)/")
 class DirectoryBucketServer(LoopbackListener):
     """Serves one bucket, for the length of a `with` block. `sessions` are those that were opened,
     with their ends; `seen` the method and the query of each request. Of so many writes to come as
-    `losing` says the answer is lost."""
+    `losing` says the answer is lost. `way` is the endpoint by which it asks the MinIO for clients:
+    a proxy with faults, whose answers clients get."""
 
-    def __init__(self, server: MinioServer, folder: Path, *, session_s: float = 300.0) -> None:
+    def __init__(
+        self,
+        server: MinioServer,
+        folder: Path,
+        *,
+        session_s: float = 300.0,
+        way: str | None = None,
+    ) -> None:
         super().__init__()
         self.server = server
+        self.way = way or server.endpoint
         self.kept_in = server.create_bucket()
         self.bucket = f"{self.kept_in}--{ZONE}--x-s3"
         self.host = f"{self.bucket}.s3express-{ZONE}.{REGION}.amazonaws.com"
@@ -117,19 +126,28 @@ class _Handler(BaseHTTPRequestHandler):
         refusal = self._refusal(query)
         if refusal is not None:
             self._refuse(*refusal)
-        elif "session" in query:
+            return
+        try:
+            self._do(parts.path, query, body)
+        except (OSError, http.client.HTTPException):
+            self.close_connection = True
+
+    def _do(self, path: str, query: Mapping[str, str], body: bytes) -> None:
+        """Raises OSError and HTTPException where MinIO's answer does not arrive."""
+        served = self.served
+        if "session" in query:
             self._open_session()
-        elif parts.path == "/" and self.command == "GET":
+        elif path == "/" and self.command == "GET":
             self._list(query)
         elif self.command in ("PUT", "POST") and "partNumber" not in query:
-            self._write(unquote(parts.path[1:]), query, body)
+            self._write(unquote(path[1:]), query, body)
         else:
             with served.lock:
-                known, wanted = served.etags.get(unquote(parts.path[1:])), self.headers["If-Match"]
+                known, wanted = served.etags.get(unquote(path[1:])), self.headers["If-Match"]
                 if known is not None and wanted == known[0]:
                     self.headers.replace_header("If-Match", known[1])
-                status, headers, answer = self._asked(self.command, parts.path, query, body)
-                shown = self._shown(unquote(parts.path[1:]), headers)
+                status, headers, answer = self._asked(self.command, path, query, body)
+                shown = self._shown(unquote(path[1:]), headers)
                 if self.command == "DELETE":
                     served.uploads.pop(query.get("uploadId", ""), None)
             self._answer(status, answer, shown)
@@ -173,7 +191,12 @@ class _Handler(BaseHTTPRequestHandler):
                     return
                 self.headers.replace_header("If-Match", there[1])
             path = urlsplit(self.path).path
-            status, headers, answer = self._asked(self.command, path, query, body)
+            status = 0
+            try:
+                status, headers, answer = self._asked(self.command, path, query, body)
+            finally:
+                if key and (status == 0 or status >= 500):
+                    self._look_again(key, path)
             text = answer.decode()
             made = re.search(r"<UploadId>([^<]+)<", text) if "uploads" in query else None
             if made:
@@ -189,6 +212,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.close_connection:
             self._answer(status, answer, shown)
 
+    def _look_again(self, key: str, path: str) -> None:
+        """Give an object another ETag if a write without a good answer took place."""
+        way = self.served.server.endpoint
+        status, headers, _ = self._asked("HEAD", path, {}, b"", way=way, bare=True)
+        own, known = headers.get("ETag", ""), self.served.etags.get(key)
+        if status == 200 and (known is None or known[1] != own):
+            self.served.etags[key] = f'"{secrets.token_hex(16)}"', own
+
     def _list(self, query: Mapping[str, str]) -> None:
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         is_whole = not prefix or prefix.endswith("/")
@@ -196,9 +227,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(400, "InvalidRequest")
             return
         with self.served.lock:
-            entries = self.served.rests.pop(query.get("continuation-token", ""), None)
+            entries = self.served.rests.get(query.get("continuation-token", ""))
             if entries is None:
-                entries = self._entries(prefix, delimiter)
+                found = self._entries(prefix, delimiter)
+                if isinstance(found, tuple):
+                    self._answer(*found, {})
+                    return
+                entries = found
                 random.Random(len(entries)).shuffle(entries)
             end = int(query.get("max-keys") or 1000)
             page, rest, more = "".join(entries[:end]), entries[end:], ""
@@ -209,13 +244,15 @@ class _Handler(BaseHTTPRequestHandler):
         said = f"{page}<IsTruncated>{str(bool(rest)).lower()}</IsTruncated>{more}"
         self._answer(200, f"<ListBucketResult>{said}</ListBucketResult>".encode(), {})
 
-    def _entries(self, prefix: str, delimiter: str) -> list[str]:
-        """All of a list, as elements of XML."""
+    def _entries(self, prefix: str, delimiter: str) -> list[str] | tuple[int, bytes]:
+        """All of a list, as elements of XML; or how MinIO refuses it."""
         entries: list[str] = []
         asked = {"list-type": "2", "prefix": prefix, "delimiter": delimiter}
         folders: set[str] = set()
         while True:
-            _, _, answer = self._asked("GET", "/", asked, b"")
+            status, _, answer = self._asked("GET", "/", asked, b"")
+            if status != 200:
+                return status, answer
             page = ElementTree.fromstring(re.sub(rb' xmlns="[^"]*"', b"", answer, count=1))
             folders |= {node.findtext("Prefix") or "" for node in page.findall("CommonPrefixes")}
             for node in page.findall("Contents"):
@@ -235,18 +272,26 @@ class _Handler(BaseHTTPRequestHandler):
         return entries + [f"<CommonPrefixes>{name}</CommonPrefixes>" for name in shown]
 
     def _asked(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes,
+        *,
+        way: str | None = None,
+        bare: bool = False,
     ) -> tuple[int, Message, bytes]:
-        """MinIO's answer to the request, with its own signature."""
+        """MinIO's answer to the request, with its own signature and, unless it is `bare`, the
+        client's headers. Raises OSError and HTTPException."""
         served = self.served
         headers: dict[str, Any]
         headers = {name: text for name, text in self.headers.items()
-                   if _HANDED_ON.fullmatch(name.lower())}  # fmt: skip
+                   if not bare and _HANDED_ON.fullmatch(name.lower())}  # fmt: skip
         source = self.headers.get("x-amz-copy-source")
-        if source is not None:
+        if source is not None and not bare:
             headers["x-amz-copy-source"] = source.replace(served.bucket, served.kept_in, 1)
         url = urlsplit(
-            f"{served.server.endpoint}/{served.kept_in}{path}?{urlencode(query, quote_via=quote)}"
+            f"{way or served.way}/{served.kept_in}{path}?{urlencode(query, quote_via=quote)}"
         )
         digest, now = hashlib.sha256(body).hexdigest(), datetime.now(UTC)
         headers |= {"Host": url.netloc, "x-amz-content-sha256": digest,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import urlsplit
 
 from pyiceberg.table import StaticTable
 
 from tideline.lake_table import LakeTable
 from tideline.publication.published_table import PublishedTable
+from tideline.storage.s3.directory_bucket import is_directory_bucket
 from tideline.testing.store_file_io import properties_of
 from tideline.testing.storm_states import Values
 
@@ -25,7 +27,8 @@ def published_values(lake: LakeTable) -> Values | None:
         "s3.access-key-id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
         "s3.secret-access-key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
     }
-    if location.scheme not in _PYICEBERG_REACHES:
+    is_reached = location.scheme in _PYICEBERG_REACHES
+    if not is_reached or is_directory_bucket(urlsplit(location.uri).netloc):
         properties = properties_of(location)
     table = StaticTable.from_metadata(loaded.metadata_location, properties)
     rows = table.scan(selected_fields=("id", "v")).to_arrow().to_pydict()

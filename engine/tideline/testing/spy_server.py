@@ -88,9 +88,9 @@ class SpyServer(LoopbackListener):
                 connection.sendall(self._answering(request))
 
 
-def make_certificate(folder: Path, host: str) -> tuple[bytes, tuple[Path, Path]]:
-    """An authority (PEM), and the certificate that it gives to a host, with its key. Needs
-    openssl."""
+def make_certificate(folder: Path, host: str, *, days: int = 2) -> tuple[bytes, tuple[Path, Path]]:
+    """An authority (PEM), and the certificate that it gives to a host, with its key; with less than
+    no days one that has ended. Needs openssl."""
     authority, signing = folder / "authority.crt", folder / "authority.key"
     certificate, key = folder / f"{host}.crt", folder / f"{host}.key"
     asked, extensions = folder / f"{host}.csr", folder / f"{host}.ext"
@@ -100,7 +100,7 @@ def make_certificate(folder: Path, host: str) -> tuple[bytes, tuple[Path, Path]]
         ("req", "-x509", *new_key, "-days", "2", "-subj", "/CN=authority",
          "-keyout", signing, "-out", authority),
         ("req", *new_key, "-subj", f"/CN={host}", "-keyout", key, "-out", asked),
-        ("x509", "-req", "-in", asked, "-CA", authority, "-CAkey", signing, "-days", "2",
+        ("x509", "-req", "-in", asked, "-CA", authority, "-CAkey", signing, "-days", days,
          "-extfile", extensions, "-out", certificate),
     ):  # fmt: skip
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

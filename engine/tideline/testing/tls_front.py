@@ -45,6 +45,14 @@ class TlsFront(LoopbackListener):
         self._outer = None if presents is None else _client_side(*presents)
         self.refused = 0
         self.relayed = 0
+        self._open: list[socket.socket] = []
+
+    def end_connections(self) -> None:
+        """End those that are open: the next request needs another."""
+        for connection in self._open:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -70,6 +78,7 @@ class TlsFront(LoopbackListener):
                 _linger(connection)
                 return
             self.relayed += 1
+            self._open.append(client)
             _relay(opened.enter_context(client), opened.enter_context(server))
 
 

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,9 @@ from py4j.protocol import Py4JJavaError
 from tideline.cache_directory import cache_directory
 from tideline.errors import ConfigError
 from tideline.spark.session.connectors import Connector, connector_of
+from tideline.storage.egress.client_certificate import ClientCertificate
+from tideline.storage.egress.client_files import ClientFiles
+from tideline.storage.egress.java_key_store import key_store_settings, write_key_store
 from tideline.storage.location import StoreLocation
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ _TRUST_STORE = "javax.net.ssl.trustStore"
 _VARIABLE = re.compile(r"\$\{env\.(\w+)\}")
 
 _trusted_bundles: set[str] = set()
+_shown: dict[ClientFiles, TemporaryDirectory[str]] = {}
+"""What this driver's Java shows, and where that is until the process ends."""
 
 
 def connect_store(spark: SparkSession, location: StoreLocation) -> None:
@@ -56,6 +62,8 @@ def connect_store(spark: SparkSession, location: StoreLocation) -> None:
         hadoop.hadoopConfiguration().set(name, text)
     if ca_bundle := dict(location.options).get("ca_bundle"):
         trust_ca_bundle(spark, ca_bundle)
+    if files := ClientFiles.of(dict(location.options)):
+        show_certificate(spark, files)
 
 
 def connector_settings(location: StoreLocation) -> dict[str, str]:
@@ -91,6 +99,29 @@ def trust_ca_bundle(spark: SparkSession, ca_bundle: str) -> None:
     jvm.java.lang.System.setProperty(f"{_TRUST_STORE}Type", "PKCS12")
     jvm.java.lang.System.setProperty(f"{_TRUST_STORE}Password", _TRUST_STORE_WORD)
     _trusted_bundles.add(digest)
+
+
+def show_certificate(spark: SparkSession, files: ClientFiles) -> None:
+    """Make the driver's Java show a certificate to servers that demand one.
+
+    As with authorities it counts from the first request on, for as long as this Java runs, and
+    executors in other processes have a key store of their own. Raises ConfigError for files that
+    are no certificate with its key, and for another certificate than the one that is shown.
+    """
+    if files in _shown:
+        return
+    if _shown:
+        raise ConfigError(
+            "one process shows one client certificate: use a process for each store",
+            path=files.certificate,
+        )
+    folder = TemporaryDirectory(prefix="tideline-key-store-")
+    path = Path(folder.name) / "client.jks"
+    write_key_store(ClientCertificate.of_files(files), path)
+    jvm: Any = spark._jvm
+    for name, text in key_store_settings(path).items():
+        jvm.java.lang.System.setProperty(name, text)
+    _shown[files] = folder
 
 
 def _write_trust_store(spark: SparkSession, certificates: Iterable[Any], path: Path) -> None:

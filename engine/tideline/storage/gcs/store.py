@@ -33,6 +33,11 @@ class GcsEndpoint:
     ca_bundle: str | None = None
 
     @property
+    def client_files(self) -> None:
+        """None: certificates are shown to S3 alone."""
+        return None
+
+    @property
     def service_url(self) -> str:
         return self.url or _SERVICE_URL
 

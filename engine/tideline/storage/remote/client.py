@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from tideline.errors import ConfigError
 from tideline.secret_values import holds_secret
+from tideline.storage.egress.client_files import ClientFiles
 
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?(/[\w.~/-]*)?")
 """A host and a path. Hadoop would put variables of the environment in the place of `${env.…}`."""
@@ -27,6 +28,10 @@ class Endpoint(Protocol):
 
     @property
     def ca_bundle(self) -> str | None: ...
+
+    @property
+    def client_files(self) -> ClientFiles | None:
+        """The certificate that is shown to the server."""
 
     @property
     def service_url(self) -> str:

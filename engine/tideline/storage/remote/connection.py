@@ -7,13 +7,17 @@ environment gives.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tideline.errors import ConfigError
-from tideline.storage.egress.route import Egress
+from tideline.storage.egress.client_certificate import ClientCertificate, WatchedFiles
+from tideline.storage.egress.client_files import ClientFiles
+from tideline.storage.egress.route import Egress, EgressRoute
 from tideline.storage.remote.client import (
     Endpoint,
     RequestLimits,
@@ -21,6 +25,9 @@ from tideline.storage.remote.client import (
     client_settings,
 )
 from tideline.storage.request_gate import RequestGate
+
+if TYPE_CHECKING:
+    from tideline.storage.egress.certificate_relay import CertificateRelay
 
 Signer: TypeAlias = Callable[[], dict[str, Any]]
 """Gives current credentials, with their end, when a request is to be signed."""
@@ -88,7 +95,8 @@ class StoreConnection:
     whose locations have the `scheme`. `audience` are the services that the identity is meant for;
     without it, all. `egress` gives the way to a server, `gate` is asked before each request,
     `limits` hold for stores that have none of their own. `denied_advice` says what to do when
-    access is denied. Not pickled: a worker gets its credentials from its own environment.
+    access is denied. `client_certificate` is shown to servers of S3. Not pickled: a worker gets its
+    credentials from its own environment.
     """
 
     def __init__(
@@ -102,6 +110,7 @@ class StoreConnection:
         gate: RequestGate | None = None,
         egress: Egress | None = None,
         denied_advice: str | None = None,
+        client_certificate: ClientCertificate | None = None,
     ) -> None:
         self.credentials = credentials
         self.scheme = scheme
@@ -111,6 +120,8 @@ class StoreConnection:
         self.gate = gate
         self.egress = egress
         self.denied_advice = denied_advice
+        self.client_certificate = client_certificate
+        self._relay: CertificateRelay | None = None
         self._clients: dict[tuple[str, Endpoint, RequestLimits, bool], Any] = {}
         self._lock = threading.Lock()
 
@@ -159,13 +170,18 @@ class StoreConnection:
             denied_advice=denied_advice,
         )
 
-    def connect_problem(self, server: str) -> str | None:
-        """Why the last connection to a server was not made, where egress says so."""
-        return None if self.egress is None else self.egress.to(server).problem()
-
-    def proxy_url(self, server: str) -> str | None:
-        """The proxy that requests to a server take; a secret."""
-        return None if self.egress is None else self.egress.to(server).proxy_url
+    def route(self, server: str) -> EgressRoute | None:
+        """The way that requests to a server take, where they do not go directly. Raises
+        ConfigError."""
+        certificate = self.client_certificate
+        if certificate is None:
+            return None if self.egress is None else self.egress.to(server)
+        with self._lock:
+            if self._relay is None:
+                relay = _relay(lambda: certificate, self.ca_certificates, self.egress)
+                weakref.finalize(self, relay.close)
+                self._relay = relay
+            return self._relay.to(server)
 
 
 def handed_over(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -181,6 +197,37 @@ def trusted_authorities(endpoint: Endpoint, using: StoreConnection | None) -> by
     return authorities_of(endpoint.ca_bundle) if given is None else given
 
 
+def route_to(endpoint: Endpoint, url: str, using: StoreConnection | None) -> EgressRoute | None:
+    """The way that requests to a URL of an endpoint take, where they do not go directly: through
+    the proxy that shows a certificate, or that checks addresses. Raises ConfigError."""
+    if using is not None:
+        return using.route(url)
+    if endpoint.client_files is None:
+        return None
+    return _relay_of_files(endpoint.client_files, authorities_of(endpoint.ca_bundle)).to(url)
+
+
+def connect_problem(endpoint: Endpoint, bucket: str, using: StoreConnection | None) -> str | None:
+    """Why the last connection to a bucket's server was not made, where that is known."""
+    route = route_to(endpoint, endpoint.server(bucket), using)
+    return None if route is None else route.problem()
+
+
+@cache
+def _relay_of_files(files: ClientFiles, authorities: bytes | None) -> CertificateRelay:
+    """One for the life of the process. Raises ConfigError."""
+    return _relay(WatchedFiles(files), authorities, None)
+
+
+def _relay(
+    certificate: Callable[[], ClientCertificate], authorities: bytes | None, egress: Egress | None
+) -> CertificateRelay:
+    # It loads asyncio, which few need.
+    from tideline.storage.egress.certificate_relay import CertificateRelay
+
+    return CertificateRelay(certificate, authorities, egress).start()
+
+
 def settings_at(
     endpoint: Endpoint,
     url: str,
@@ -191,10 +238,19 @@ def settings_at(
 ) -> dict[str, Any]:
     """A client's settings but for credentials, for requests to a URL of an endpoint. Raises
     ConfigError."""
+    route = route_to(endpoint, url, using)
     return client_settings(
         limits,
         data=data,
-        allow_http=endpoint.allow_http,
+        allow_http=endpoint.allow_http or shows_certificate(endpoint, using),
         authorities=trusted_authorities(endpoint, using),
-        proxy_url=None if using is None else using.proxy_url(url),
+        proxy_url=None if route is None else route.proxy_url,
     )
+
+
+def shows_certificate(endpoint: Endpoint, using: StoreConnection | None) -> bool:
+    """Whether requests leave in plain HTTP, for a proxy of this process that shows a certificate to
+    the server."""
+    if using is None:
+        return endpoint.client_files is not None
+    return using.client_certificate is not None

@@ -30,8 +30,12 @@ _DELETE = re.compile(r"DeleteObjects request failed for key (.*): .*\(code: (\w{
 """Of one object among those of a request that was answered with 200."""
 _STATUS_OF_DELETE = {"AccessDenied": 403, "InternalError": 500, "SlowDown": 503}
 CLIENT_CERTIFICATE = (
-    "the server demands a certificate of its clients (mTLS), and none is presented: put a gateway "
-    "before it that presents one, and name that as the endpoint"
+    "the server demands a certificate of its clients (mTLS), and none is shown: name one "
+    "(client_certificate, or tls.clientSecretName of a LakeStore, on S3), or a gateway that shows "
+    "one as the endpoint"
+)
+WRONG_CERTIFICATE = (
+    "the server does not take the client's certificate: check its authority, its end and its uses"
 )
 _TRANSPORT = (
     ("ConnectionRefused", "connection refused"),
@@ -41,6 +45,9 @@ _TRANSPORT = (
     ("CertificateRequired", CLIENT_CERTIFICATE),
     # An alert of the server, which has seen none.
     ("BadCertificate", CLIENT_CERTIFICATE),
+    # nginx reads the request first.
+    ("No required SSL certificate was sent", CLIENT_CERTIFICATE),
+    ("The SSL certificate error", WRONG_CERTIFICATE),
     ("HandshakeFailure", f"TLS refused; it may be that {CLIENT_CERTIFICATE}"),
     ("ertificate", "TLS certificate refused"),
     ("NetworkUnreachable", "network unreachable"),
@@ -128,6 +135,8 @@ class RequestFailure:
         transport = next(
             (words for sign, words in _TRANSPORT if sign in text), "the request was not answered"
         )
+        if transport in (CLIENT_CERTIFICATE, WRONG_CERTIFICATE):
+            return cls(None, None, transport, words, is_unsent=status is not None)
         if _TOKEN_REQUEST in text:
             answer = f"answered {status[1]}" if status else transport
             return cls(None, None, "not sent", words, f"no token was given ({answer})")

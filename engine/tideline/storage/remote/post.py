@@ -17,6 +17,7 @@ from http.client import HTTPException
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from tideline.storage.egress.client_certificate import ClientCertificate
 from tideline.storage.egress.route import EgressRoute
 
 _SCHEMES = ("http://", "https://")
@@ -37,10 +38,12 @@ def answer_to_post(
     timeout_s: float,
     bytes_max: int,
     authorities: bytes | None = None,
+    client: ClientCertificate | None = None,
     route: EgressRoute | None = None,
 ) -> tuple[int, bytes]:
     """The status and the first `bytes_max` bytes of the answer, which has three times the timeout
-    until its last byte. `authorities` are certificates (PEM) to trust besides the machine's.
+    until its last byte. `authorities` are certificates (PEM) to trust besides the machine's,
+    `client` is shown to the server.
 
     Raises NoAnswerError.
     """
@@ -48,7 +51,7 @@ def answer_to_post(
         raise NoAnswerError("its URL is none of HTTP")
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if url.lower().startswith("https:"):
-        handlers.append(urllib.request.HTTPSHandler(context=_context(authorities)))
+        handlers.append(urllib.request.HTTPSHandler(context=_context(authorities, client)))
     request = urllib.request.Request(url, data=body, headers=dict(headers), method="POST")
     if route is not None:
         # Python's own way leaves the proxy out for hosts that NO_PROXY names.
@@ -74,8 +77,10 @@ def answer_to_post(
 
 
 @lru_cache(maxsize=16)
-def _context(authorities: bytes | None) -> ssl.SSLContext:
+def _context(authorities: bytes | None, client: ClientCertificate | None) -> ssl.SSLContext:
     """Kept: the machine's certificates take a tenth of a second to read."""
+    if client is not None:
+        return client.context(authorities)
     context = ssl.create_default_context()
     if authorities is not None:
         context.load_verify_locations(cadata=authorities.decode())

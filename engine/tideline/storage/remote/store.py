@@ -40,7 +40,7 @@ from tideline.storage.object_store import (
     checked_prefix,
 )
 from tideline.storage.remote.client import Endpoint, RequestLimits, refuse_after_fork
-from tideline.storage.remote.connection import OpenClient, StoreConnection
+from tideline.storage.remote.connection import OpenClient, StoreConnection, connect_problem
 from tideline.storage.remote.failure import RequestFailure, StoreWords, is_failed_request
 from tideline.storage.remote.streams import RangeReader, Upload
 from tideline.storage.request_count import count_requests
@@ -419,9 +419,9 @@ class RemoteStore(ABC):
         if not is_failed_request(error):
             raise error
         failure = self._failed(error)
-        if self._connection is None or not failure.may_be_unconnected:
+        if not failure.may_be_unconnected:
             return failure
-        problem = self._connection.connect_problem(self._endpoint.server(self._bucket))
+        problem = connect_problem(self._endpoint, self._bucket, self._connection)
         if problem is None and failure.code == NO_TICKET_CODE:
             # Clients show the ticket only to the host that they were given.
             problem = "the server redirects to another host, which is not its endpoint"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Mapping
 
+from tideline.storage.egress.client_certificate import ClientCertificate
 from tideline.storage.egress.route import Egress
 from tideline.storage.remote.identity import IdentityError
 from tideline.storage.remote.post import NoAnswerError, answer_to_post
@@ -24,9 +25,11 @@ def answer_to_form(
     name: str,
     authorities: bytes | None,
     egress: Egress | None,
+    client: ClientCertificate | None = None,
 ) -> tuple[int, bytes]:
     """The status and the body of the answer. `name` is that of the server in messages;
-    `authorities` are certificates (PEM) to trust besides the machine's; `egress` gives the way.
+    `authorities` are certificates (PEM) to trust besides the machine's; `egress` gives the way,
+    `client` is shown to the server.
 
     Raises IdentityError when it cannot be reached.
     """
@@ -38,6 +41,7 @@ def answer_to_form(
             timeout_s=_TIMEOUT_S,
             bytes_max=_ANSWER_BYTES_MAX,
             authorities=authorities,
+            client=client,
             route=None if egress is None else egress.to(url),
         )
     except NoAnswerError as error:

@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.storage.egress.client_certificate import ClientCertificate
+from tideline.storage.egress.client_files import ClientFiles
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.refusals import MissingBucketError
+from tideline.storage.remote.client import authorities_of
 from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.identity import (
     IdentitySource,
@@ -77,6 +80,8 @@ def _client(options: Mapping[str, str]) -> Any:
     if endpoint.path.strip("/"):
         raise ValueError("the endpoint has a path: create it with the tools of that service")
     ca_bundle = options.get("ca_bundle")
+    files = ClientFiles.of(options)
+    shown = None if files is None else ClientCertificate.of_files(files)
     return Minio(
         endpoint=endpoint.netloc,
         secure=endpoint.scheme == "https",
@@ -87,6 +92,7 @@ def _client(options: Mapping[str, str]) -> Any:
             retries=Retry(total=3, backoff_factor=0.2, status_forcelist=[500, 502, 503, 504]),
             cert_reqs="CERT_REQUIRED",
             ca_certs=ca_bundle,
+            ssl_context=None if shown is None else shown.context(authorities_of(ca_bundle)),
         ),
     )
 

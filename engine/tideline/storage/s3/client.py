@@ -17,6 +17,9 @@ from obstore.exceptions import BaseError
 
 from tideline.errors import ConfigError
 from tideline.secret_values import note_secrets
+from tideline.storage.egress.client_certificate import ClientCertificate
+from tideline.storage.egress.client_files import ClientFiles
+from tideline.storage.egress.route import HostPort
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.connection import (
     Keyless,
@@ -24,6 +27,7 @@ from tideline.storage.remote.connection import (
     StoreConnection,
     handed_over,
     settings_at,
+    shows_certificate,
     trusted_authorities,
 )
 from tideline.storage.s3.directory_bucket import is_directory_bucket, zonal_url
@@ -42,12 +46,20 @@ class S3Endpoint:
     path_style: bool = True
     allow_http: bool = False
     ca_bundle: str | None = None
+    client_files: ClientFiles | None = None
     headers: RequestHeaders = field(default_factory=RequestHeaders)
 
     @property
     def service_url(self) -> str:
         """The URL of the service, without the bucket."""
         return self.url or f"https://s3.{self.region}.amazonaws.com"
+
+    def client_for(self, url: str) -> ClientCertificate | None:
+        """What is shown to the server of a URL: an STS may be at the same one. Raises
+        ConfigError."""
+        files = self.client_files
+        is_same = HostPort.of_url(url) == HostPort.of_url(self.service_url)
+        return ClientCertificate.of_files(files) if files is not None and is_same else None
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -110,10 +122,14 @@ def open_client(
     url = endpoint.server(bucket)
     credentials: Mapping[str, Any]
     if using is None:
-        credentials = implicit_identity().client_settings(endpoint.region, authorities)
+        credentials = implicit_identity().client_settings(
+            endpoint.region, authorities, client=endpoint.client_for
+        )
     else:
         credentials = _given(using, endpoint.region, authorities)
     settings = settings_at(endpoint, url, limits, data=data, using=using)
+    if shows_certificate(endpoint, using):
+        url = url.replace("https://", "http://", 1)
     in_directory = is_directory_bucket(bucket)
     try:
         # Both endpoint settings: either of them, left out, would be read from the environment.

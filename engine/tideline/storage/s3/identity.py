@@ -23,6 +23,7 @@ from typing import Any
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError
+from tideline.storage.egress.client_certificate import ClientFor
 from tideline.storage.remote.identity import check_implicit_identity
 from tideline.storage.s3.machine_credentials import (
     CONTAINER_VARIABLES,
@@ -125,13 +126,18 @@ class S3Identity:
         )
 
     def client_settings(
-        self, region: str, authorities: bytes | None, *, fetches_itself: bool = True
+        self,
+        region: str,
+        authorities: bytes | None,
+        *,
+        fetches_itself: bool = True,
+        client: ClientFor | None = None,
     ) -> dict[str, Any]:
         """What an obstore client must be given beyond what it reads in the environment.
 
-        `authorities` are certificates that an STS may have. A client that reaches only its store
-        does not fetch the credentials of a machine or a container itself. Raises ConfigError when
-        boto3 is missing, or knows no such profile.
+        `authorities` are certificates that an STS may have, `client` says what is shown to one. A
+        client that reaches only its store does not fetch the credentials of a machine or a
+        container itself. Raises ConfigError when boto3 is missing, or knows no such profile.
         """
         if not fetches_itself and self.source in (
             IdentitySource.INSTANCE,
@@ -141,17 +147,21 @@ class S3Identity:
             return {"credential_provider": MachineCredentials(os.environ, metadata_url=url)}
         match self.source:
             case IdentitySource.WEB_IDENTITY:
-                return {"credential_provider": self.exchange(region, authorities)}
+                return {"credential_provider": self.exchange(region, authorities, client)}
             case IdentitySource.PROFILE:
                 return {"credential_provider": profile_credentials(self.profile)}
             case IdentitySource.INSTANCE:
                 return {"metadata_endpoint": self.metadata_url}
         return {}
 
-    def exchange(self, region: str, authorities: bytes | None) -> WebIdentity:
+    def exchange(
+        self, region: str, authorities: bytes | None, client: ClientFor | None = None
+    ) -> WebIdentity:
         """The exchange of a web identity's token for credentials."""
         url = self.sts_url or f"https://sts.{region}.amazonaws.com"
-        return WebIdentity(url, self.role_arn, self.read_token, authorities=authorities)
+        return WebIdentity(
+            url, self.role_arn, self.read_token, authorities=authorities, client=client
+        )
 
     def read_token(self) -> str:
         """The web identity token as it is now: Kubernetes replaces it."""

@@ -1,8 +1,9 @@
 """S3, and whatever speaks its protocol, as a kind of store.
 
 Options: `endpoint` (URL), `region` (us-east-1), `path_style` (true), `allow_http` (false),
-`ca_bundle` (file path), `create_bucket` (false), and those of `request_headers`: `sse`,
-`sse_kms_key_id`, `sse_bucket_key`, `requester_pays` (false), `checksum_algorithm`.
+`ca_bundle`, `client_certificate` and `client_key` (file paths), `create_bucket` (false), and those
+of `request_headers`: `sse`, `sse_kms_key_id`, `sse_bucket_key`, `requester_pays` (false),
+`checksum_algorithm`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import ConfigError
+from tideline.storage.egress.client_files import CERTIFICATE, KEY, ClientFiles
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.client import checked_endpoint, checked_switch
 from tideline.storage.s3.directory_bucket import is_directory_bucket, zonal_service
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from tideline.storage.s3.client import S3Endpoint
 
 OPTION_NAMES = (
-    "endpoint", "region", "path_style", "allow_http", "ca_bundle", "create_bucket", *VARIABLES
+    "endpoint", "region", "path_style", "allow_http", "ca_bundle", CERTIFICATE, KEY,
+    "create_bucket", *VARIABLES,
 )  # fmt: skip
 _REGION = "us-east-1"
 _AWS_REGION = re.compile(r"[A-Za-z0-9_-]+")
@@ -83,6 +86,7 @@ def _endpoint(options: Options) -> S3Endpoint:
         path_style=options.get("path_style", "true") == "true",
         allow_http=options.get("allow_http") == "true",
         ca_bundle=options.get("ca_bundle"),
+        client_files=ClientFiles.of(options),
         headers=RequestHeaders.of(options),
     )
 
@@ -99,6 +103,11 @@ def _checked(given: Mapping[str, str | bool]) -> dict[str, str]:
         # It becomes a part of the name of the server.
         raise ConfigError("the region must be one of AWS where no endpoint is named",
                           value=options["region"])  # fmt: skip
+    if CERTIFICATE in options and options.get("endpoint", "").startswith("http:"):
+        message = "client_certificate needs an endpoint with TLS (https)"
+        raise ConfigError(message, value=options["endpoint"])
+    if KEY in options and CERTIFICATE not in options:
+        raise ConfigError("client_key goes with client_certificate", value=options[KEY])
     return options
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tideline.secret_values import note_secrets
+from tideline.storage.egress.client_certificate import ClientFor
 from tideline.storage.egress.route import Egress
 from tideline.storage.remote.identity import IdentityError
 from tideline.storage.remote.token_request import answer_to_form
@@ -44,14 +45,16 @@ class WebIdentity:
         *,
         authorities: bytes | None = None,
         egress: Egress | None = None,
+        client: ClientFor | None = None,
     ) -> None:
         """`authorities` are certificates (PEM) to trust besides the machine's; `egress` gives the
-        way to the STS."""
+        way to the STS, `client` the certificate that is shown there."""
         self._sts_url = sts_url
         self._role_arn = role_arn
         self._read_token = read_token
         self._authorities = authorities
         self._egress = egress
+        self._client = client
         self._last: dict[str, Any] | None = None
         self._again_s = 0.0
 
@@ -99,7 +102,12 @@ class WebIdentity:
         }
         name = f"the STS at {self._sts_url}"
         status, body = answer_to_form(
-            self._sts_url, form, name=name, authorities=self._authorities, egress=self._egress
+            self._sts_url,
+            form,
+            name=name,
+            authorities=self._authorities,
+            egress=self._egress,
+            client=None if self._client is None else self._client(self._sts_url),
         )
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise IdentityError(f"{name} cannot answer now ({status})")
