@@ -29,9 +29,10 @@ pytestmark = [pytest.mark.spark]
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())])
 MERGES = {"write.merge.mode": "merge-on-read", "write.delete.mode": "merge-on-read"}
 MODES = [
-    pytest.param({}, 2, marks=pytest.mark.slow, id="files"),
-    pytest.param(MERGES, 2, marks=pytest.mark.slow, id="deletes"),
-    pytest.param(MERGES, 3, id="vectors"),
+    pytest.param({}, 2, "", marks=pytest.mark.slow, id="files"),
+    pytest.param({}, 3, "n", marks=pytest.mark.slow, id="in-order"),
+    pytest.param(MERGES, 2, "", marks=pytest.mark.slow, id="deletes"),
+    pytest.param(MERGES, 3, "", id="vectors"),
 ]
 BEFORE = [(number, 0) for number in range(6)]
 AFTER = [(0, 0), (1, 7), (2, 0), (3, 0), (4, 7), (5, 0), (6, 7)]
@@ -42,10 +43,10 @@ def rows(*numbers: int, n: int = 0) -> pa.Table:
     return pa.table([list(numbers), [n] * len(numbers)], schema=COLUMNS)
 
 
-def prepared(folder: Path, properties: dict[str, str], version: int) -> str:
+def prepared(folder: Path, properties: dict[str, str], version: int, sort_by: str = "") -> str:
     uri = f"file://{folder}/{uuid.uuid4().hex}"
     table = tideline.create_iceberg(
-        uri, COLUMNS, key="id", format_version=version, properties=properties
+        uri, COLUMNS, key="id", sort_by=sort_by, format_version=version, properties=properties
     )
     table.write(rows(0, 1, 2))
     table.write(rows(3, 4, 5))
@@ -72,11 +73,11 @@ def unlisted(uri: str) -> set[str]:
     return {orphan.location for orphan in plan.orphans if "/data/" in orphan.location}
 
 
-@pytest.mark.parametrize(("properties", "version"), MODES)
+@pytest.mark.parametrize(("properties", "version", "sort_by"), MODES)
 def test_a_driver_that_died_anywhere_repeats_the_write_by_its_token(
-    frame: DataFrame, tmp_path: Path, properties: dict[str, str], version: int
+    frame: DataFrame, tmp_path: Path, properties: dict[str, str], version: int, sort_by: str
 ) -> None:
-    uri = prepared(tmp_path, properties, version)
+    uri = prepared(tmp_path, properties, version, sort_by)
     store = FaultyStore(StoreLocation.of(uri).open())
     opened(uri, store).write(frame, "upsert", token=TOKEN)
     assert found(uri) == AFTER and not unlisted(uri)
@@ -84,7 +85,7 @@ def test_a_driver_that_died_anywhere_repeats_the_write_by_its_token(
     last = [FaultPlan(total), FaultPlan(crash_after_write=total)]
     seen = []
     for plan in (FaultPlan(1), FaultPlan(crash_after_write=total // 2), *last):
-        uri = prepared(tmp_path, properties, version)
+        uri = prepared(tmp_path, properties, version, sort_by)
         with pytest.raises(SimulatedCrash):
             opened(uri, FaultyStore(StoreLocation.of(uri).open(), plan)).write(
                 frame, "upsert", token=TOKEN
@@ -102,11 +103,11 @@ def test_a_driver_that_died_anywhere_repeats_the_write_by_its_token(
     assert BEFORE in seen and AFTER in seen
 
 
-@pytest.mark.parametrize(("properties", "version"), MODES)
+@pytest.mark.parametrize(("properties", "version", "sort_by"), MODES)
 def test_what_another_writer_changed_first_is_looked_at_again(
-    frame: DataFrame, tmp_path: Path, properties: dict[str, str], version: int
+    frame: DataFrame, tmp_path: Path, properties: dict[str, str], version: int, sort_by: str
 ) -> None:
-    uri = prepared(tmp_path, properties, version)
+    uri = prepared(tmp_path, properties, version, sort_by)
     done: list[Step] = []
 
     def before(step: Step) -> None:

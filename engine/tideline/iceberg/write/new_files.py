@@ -27,6 +27,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.write.distribution import Distribution
 from tideline.iceberg.write.row_change import branch_head
 from tideline.iceberg.write.write_request import IcebergWrite
 from tideline.iceberg.write.write_settings import WriteSettings
@@ -45,6 +46,7 @@ class NewFiles:
     settings: WriteSettings
     layout: FileLayout
     write_id: str
+    distribution: Distribution
     written: list[DataFile] = field(default_factory=list)
     _outputs: int = 0
 
@@ -70,13 +72,8 @@ class NewFiles:
             metrics=MetricsConfig.of(settings.properties, schema, order),
             sort_order_id=order.order_id,
         )
-        return cls(io, metadata, head, settings, layout, f"write-{uuid.uuid4()}")
-
-    @property
-    def is_distributed(self) -> bool:
-        """Whether tasks get the rows of a partition together (`write.distribution-mode`)."""
-        mode = self.settings.properties.get("write.distribution-mode", "hash")
-        return mode.lower() != "none" and not self.spec.is_unpartitioned
+        distribution = Distribution.of(metadata, settings, write.operation)
+        return cls(io, metadata, head, settings, layout, f"write-{uuid.uuid4()}", distribution)
 
     @property
     def spec(self) -> PartitionSpec:

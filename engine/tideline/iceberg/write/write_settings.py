@@ -32,6 +32,7 @@ _OPTIONS = frozenset(
         "write.delete.mode",
         "write.delete.isolation-level",
         "write.delete.granularity",
+        "write.merge.distribution-mode",
         "write.merge.mode",
         "write.merge.isolation-level",
         "write.update.mode",
@@ -48,13 +49,15 @@ _OPTIONS = frozenset(
 _COLUMN_OPTIONS = ("write.parquet.bloom-filter-", "write.metadata.metrics.column.")
 _PROGRAMS = ("write.location-provider.impl", "write.py-location-provider.impl")
 _MODES = ("copy-on-write", "merge-on-read")
+_DISTRIBUTIONS = ("none", "hash", "range")
 _ISOLATION = ("serializable", "snapshot")
 _ALLOWED = MappingProxyType(
     {
         "write.format.default": ("parquet",),
         "write.parquet.page-version": ("v1",),
         "write.manifest-lists.enabled": ("true",),
-        "write.distribution-mode": ("none", "hash", "range"),
+        "write.distribution-mode": _DISTRIBUTIONS,
+        "write.merge.distribution-mode": _DISTRIBUTIONS,
         "write.delete.mode": _MODES,
         "write.delete.isolation-level": _ISOLATION,
         "write.delete.granularity": ("partition", "file"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -13,17 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.iceberg.data.file_rows import FileRows
+from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.file_io import FileIO
-from tideline.iceberg.write.changed_files import ChangedFile, kept_rows
+from tideline.iceberg.write.changed_files import ChangedFile, kept_rows, rows_of_files
 from tideline.iceberg.write.new_deletes import NewDeletes
 from tideline.iceberg.write.new_files import NewFiles
-from tideline.spark.arrow_blocks import tuples_of
+from tideline.spark.arrow_blocks import packed, tuples_of
+from tideline.spark.iceberg.routes import InOrder, Routes, routed_blocks
 from tideline.spark.iceberg.tasks import answer
-from tideline.spark.iceberg.write import routed_blocks, written_files
+from tideline.spark.iceberg.write import written_files
 
 Packs = Sequence[Sequence[tuple[int, FileScanTask, int]]]
 """Files of a task: the number of each, and how many of its rows go."""
@@ -61,17 +63,40 @@ class KeepRows:
 
 @dataclass(frozen=True, slots=True)
 class RouteKept:
-    """Task function: the same rows, each for the task that has their partition."""
+    """Task function: the same rows, each for its task."""
 
     io: FileIO
     metadata: TableMetadata
     packs: Packs
-    files: NewFiles
-    tasks: int
+    routes: Routes
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         changed = _changed(self.packs, batches)
-        yield from routed_blocks(self.files, self.tasks, kept_rows(self.io, self.metadata, changed))
+        yield from routed_blocks(self.routes, kept_rows(self.io, self.metadata, changed))
+
+
+@dataclass(frozen=True, slots=True)
+class SampleKept:
+    """Task function: numbers of packs in, the keys of every so many of their rows out, with those
+    that go."""
+
+    io: FileIO
+    metadata: TableMetadata
+    packs: Packs
+    order: InOrder
+    step: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (n for batch in batches for n in batch.column(0).to_pylist()):
+            yield answer(number, partial(self._sample, self.packs[number]))
+
+    def _sample(self, pack: Sequence[tuple[int, FileScanTask, int]]) -> bytes:
+        fields = self.metadata.schema().fields
+        paths = (ColumnPath.find(fields, number) for number in self.order.order.source_ids)
+        names = {fields[path.column].name for path in paths if path is not None}
+        layout = RowLayout.of(self.metadata).projected(names, has_lineage=False)
+        rows = rows_of_files(self.io, layout, [task for _, task, _ in pack])
+        return packed(replace(self.order, schema=layout.schema).sampled(rows, self.step))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
    columns that decide, and keys meet given rows in buckets (keyed_tasks.py). Where the given keys
    are few, the tasks have a filter of them, and only rows that pass it are shuffled.
 3. Tasks write what stays of the files, or what of them is deleted, and the rows that come
-   (changed_tasks.py). Here are names of files, and how many rows of each go.
+   (changed_write.py). Here are names of files, and how many rows of each go.
 4. After a conflict 2 and 3 are done again on what the table has become.
 
 A process that dies, and a task that fails, leave files that no snapshot lists; the service
@@ -18,38 +18,23 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from itertools import chain
-from operator import itemgetter
-from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.iceberg.bin_pack import pack
-from tideline.iceberg.commit.file_identity import partition_key
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.condition_pruning import ConditionPruning
-from tideline.iceberg.data.position_deletes import NO_POSITIONS
 from tideline.iceberg.scan.plan import plan_files
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.write.attempt import WriteAttempt
-from tideline.iceberg.write.changed_files import ChangedFile
 from tideline.iceberg.write.key_filter import KeyFilter
 from tideline.iceberg.write.key_ranges import ranges_filter
 from tideline.iceberg.write.keyed_change import KeyedWrite
 from tideline.iceberg.write.row_change import RowChange
 from tideline.iceberg.write.row_selection import MatchingRows
 from tideline.iceberg.write.write_request import RowCounts
-from tideline.spark.iceberg.changed_tasks import (
-    DeleteRows,
-    KeepRows,
-    Packs,
-    RouteKept,
-    RoutePlaces,
-    Taken,
-)
+from tideline.spark.iceberg.changed_write import ChangingFiles, ComingRows, packs_of_files
 from tideline.spark.iceberg.given_frame import (
     BLOCK,
     FAILED,
@@ -68,31 +53,18 @@ from tideline.spark.iceberg.keyed_tasks import (
     FOUND,
     PLACES,
     ROUTED,
-    ROWS,
     FindRows,
     RouteGiven,
     ScanKeys,
 )
-from tideline.spark.iceberg.tasks import collected, numbered
-from tideline.spark.iceberg.write import (
-    ROUTED_ROWS,
-    PrepareRows,
-    RouteBlocks,
-    WriteBlocks,
-    by_partition,
-    shuffle_tasks,
-    take_answers,
-)
+from tideline.spark.iceberg.tasks import numbered
+from tideline.spark.iceberg.write import PrepareRows
 
-_SCANNED_BYTES = 128 * 1024 * 1024
 _BUCKET_BYTES, _SHARED_BYTES = 64 * 1024 * 1024, 4 * 1024 * 1024
 _BUCKETS_MAX = 8192
 _STORED_KEY_BYTES = 24
 _FILTERED = 64
 """Of so many rows one is taken to pass a filter of keys."""
-_WRITTEN_BYTES = 256 * 1024 * 1024
-"""Of rows in Arrow, in one task, where no shuffle says which task has them."""
-_PACK_FILES_MAX, _PACK_PLACES_MAX = 1000, 8_000_000
 
 
 @contextmanager
@@ -130,9 +102,9 @@ class FrameChange:
         found = self._found(attempt, selection, tasks).persist(StorageLevel.DISK_ONLY)
         try:
             counts, going = _looked_at(found)
-            changing = _Changing(attempt, found, [(n, tasks[n], count) for n, count in going])
-            rows = None if self.asked.deletes else self._coming(found)
-            changing.make(rows)
+            changed = [(n, tasks[n], count) for n, count in going]
+            coming = None if self.asked.deletes else ComingRows.of(found, counts, self.summary)
+            ChangingFiles(attempt, found, changed).make(coming)
         finally:
             found.unpersist()
         return attempt.change(counts, selection)
@@ -146,7 +118,7 @@ class FrameChange:
         given = self.blocks.where(F.col(KIND) == GIVEN).select(BLOCK)
         routed = given.mapInArrow(RouteGiven(self.asked, buckets), ROUTED)
         if tasks:
-            packs = tuple(map(tuple, pack(list(enumerate(tasks)), _size, _SCANNED_BYTES)))
+            packs = packs_of_files(list(enumerate(tasks)))
             marked, within = self.summary.marked, selection.row_filter
             scan = ScanKeys(io, metadata, self.asked, marked, within, keys, packs, buckets)
             routed = routed.unionAll(numbered(spark, len(packs)).mapInArrow(scan, ROUTED))
@@ -176,88 +148,6 @@ class FrameChange:
         wanted = max(-(-size_bytes // _BUCKET_BYTES), min(at_once, -(-size_bytes // _SHARED_BYTES)))
         return max(1, min(wanted, _BUCKETS_MAX))
 
-    def _coming(self, found: DataFrame) -> DataFrame:
-        """The rows that come, in as many partitions as write them where they are."""
-        rows = found.where(F.col(KIND) == ROWS).select(
-            F.lit(0).alias("task"), F.lit(False).alias("failed"), F.col(BLOCK)
-        )
-        return rows.coalesce(max(1, -(-self.summary.size_bytes // _WRITTEN_BYTES)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Changing:
-    """Files with rows that go, each with their number, in one attempt."""
-
-    attempt: WriteAttempt
-    found: DataFrame
-    going: Sequence[tuple[int, FileScanTask, int]]
-
-    def make(self, rows: DataFrame | None) -> None:
-        """Write what stays, or what goes, and the rows that come."""
-        attempt, files = self.attempt, self.attempt.files
-        attempt.changed = [
-            ChangedFile(task, count, is_whole=False, positions=NO_POSITIONS)
-            for _, task, count in self.going
-        ]
-        if files.is_distributed:
-            self._write_by_partition(rows)
-        else:
-            self._write_in_place(rows)
-        if self.going and attempt.merges_on_read:
-            self._delete()
-
-    def _write_in_place(self, rows: DataFrame | None) -> None:
-        attempt, files = self.attempt, self.attempt.files
-        if packs := self._kept_packs():
-            kept = KeepRows(attempt.table.io, attempt.metadata, packs, files)
-            take_answers(files, collected(self._places(packs), kept))
-        if rows is not None:
-            take_answers(files, collected(rows, WriteBlocks(files)))
-
-    def _write_by_partition(self, rows: DataFrame | None) -> None:
-        attempt, files = self.attempt, self.attempt.files
-        tasks = shuffle_tasks(self.found)
-        routed = []
-        if packs := self._kept_packs():
-            kept = RouteKept(attempt.table.io, attempt.metadata, packs, files, tasks)
-            routed.append(self._places(packs).mapInArrow(kept, ROUTED_ROWS))
-        if rows is not None:
-            routed.append(rows.select(BLOCK).mapInArrow(RouteBlocks(files, tasks), ROUTED_ROWS))
-        if routed:
-            arranged = by_partition(reduce(DataFrame.unionAll, routed), tasks)
-            take_answers(files, collected(arranged, WriteBlocks(files)))
-
-    def _kept_packs(self) -> Packs:
-        """Files with rows that stay, to be written again; none where rows are deleted in place."""
-        if self.attempt.merges_on_read:
-            return ()
-        return pack(self.going, _size, _SCANNED_BYTES)
-
-    def _delete(self) -> None:
-        """Deletes of a partition are written together, as long as these are not too many."""
-        attempt = self.attempt
-        packs = _deleted_packs(self.going)
-        work = DeleteRows(attempt.table.io, attempt.deletes.metadata, packs)
-        answers = collected(self._places(packs), work)
-        taken = [given for _, given in answers if isinstance(given, Taken)]
-        attempt.deletes.written += [file for given in taken for file in given.written]
-        attempt.deletes.removed += [file for given in taken for file in given.removed]
-        for _, given in answers:
-            if isinstance(given, Exception):
-                raise given
-        whole = {path for given in taken for path in given.whole}
-        attempt.changed = [
-            ChangedFile(task, count, task.data_file.file_path in whole, NO_POSITIONS)
-            for _, task, count in self.going
-        ]
-
-    def _places(self, packs: Packs) -> DataFrame:
-        """Where rows go that go, each pack in a Spark partition of its own."""
-        number_of = {file: at for at, files in enumerate(packs) for file, _, _ in files}
-        places = self.found.where(F.col(KIND) == PLACES).select(FILE, BLOCK)
-        routed = places.mapInArrow(RoutePlaces(number_of), RoutePlaces.SCHEMA)
-        return routed.repartitionById(len(packs), F.col("pack")).sortWithinPartitions("pack", FILE)
-
 
 def _looked_at(found: DataFrame) -> tuple[RowCounts, list[tuple[int, int]]]:
     """What becomes of rows, and of how many in which file."""
@@ -272,18 +162,5 @@ def _looked_at(found: DataFrame) -> tuple[RowCounts, list[tuple[int, int]]]:
     return total, sorted((file, count) for file, count in by_file.collect())
 
 
-def _deleted_packs(going: Sequence[tuple[int, FileScanTask, int]]) -> Packs:
-    by_partition: dict[Any, list[tuple[int, FileScanTask, int]]] = {}
-    for file in going:
-        by_partition.setdefault(partition_key(file[1].data_file), []).append(file)
-    arranged = chain.from_iterable(by_partition.values())
-    return pack(arranged, itemgetter(2), _PACK_PLACES_MAX, items_max=_PACK_FILES_MAX)
-
-
 def _records(tasks: Sequence[FileScanTask]) -> int:
     return sum(task.data_file.record_count for task in tasks)
-
-
-def _size(item: tuple[Any, ...]) -> int:
-    task: FileScanTask = item[1]
-    return task.data_file.file_size_bytes
