@@ -175,7 +175,8 @@ class TableIndexes:
             gone = (name, *sorted(other for other in there if name in needed_by(other)))
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
             if not dry_run:
-                drop_partitions(table, gone, there.difference(gone), guard)
+                kept = {*table.config.metadata_partitions}.difference(gone)
+                drop_partitions(table, gone, kept, guard)
         return gone
 
     def list(self) -> tuple[TableIndex, ...]:

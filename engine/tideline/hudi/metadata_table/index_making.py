@@ -2,11 +2,14 @@
 
 Under the lock of the table, so that no commit completes meanwhile:
 
-1. What is left of an earlier attempt is deleted: commits to the metadata table that are pending
-   and no instant of the table's, then the partition's folder. No list names it.
+1. What is left of an earlier attempt is deleted: what step 3 says of it, commits to the metadata
+   table that are pending and no instant of the table's, then the partition's folder. No list of
+   partitions in use names it.
 2. Its records go into the metadata table, as a commit at the first instant of zeros that is free.
    Died in between: a pending commit, which the next write takes back, or a folder as in 1.
-3. Its definition, where it has one. Queries of Hudi's use none of these without the list.
+3. Its definition, where it has one. Queries of Hudi's believe that of a secondary index without the
+   list, so that the list of partitions in work names such an index before: the next commit of ours
+   takes out all that this names, definitions first. Hudi's next write builds the index again.
 4. The list. From here on readers use the partition, and every commit goes into it.
 
 A commit reads the list under the lock, when it is about to complete. So a write that is pending
@@ -31,7 +34,8 @@ from tideline.hudi.metadata_table.index_definitions import (
     define,
     definitions_path,
 )
-from tideline.hudi.metadata_table.index_names import needed_by
+from tideline.hudi.metadata_table.index_dropping import drop_partitions
+from tideline.hudi.metadata_table.index_names import BELIEVED, needed_by
 from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
@@ -43,6 +47,7 @@ from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
     METADATA_TABLE_PATH,
 )
 from tideline.hudi.timeline.instant import Action
@@ -117,14 +122,22 @@ def make_partition(
     definition = partition.definition(whole) if isinstance(partition, DefinedPartition) else None
     writer = MetadataWriter(table, guard)
     guard()
+    in_use = table.config.metadata_partitions
+    left = sorted({*table.config.metadata_partitions_in_work}.difference(in_use))
+    if left:
+        drop_partitions(table, left, in_use, guard)
     writer.sweep(whole.timeline)
     _require_no_streamed_write(partition, whole, writer)
     folder = f"{METADATA_TABLE_PATH}/{partition.name}"
     scope = table.files.delete_scope("making an index", control=(folder,))
+    guard()
     scope.remove_below(folder)
     writer.make({partition: records}, writer.next_build())
     listed = {*table.config.metadata_partitions, partition.name}
     changes: dict[str, str | None] = {METADATA_PARTITIONS: ",".join(sorted(listed))}
+    if partition.name.startswith(BELIEVED):
+        table.properties.update({METADATA_PARTITIONS_INFLIGHT: partition.name}, guard)
+        changes[METADATA_PARTITIONS_INFLIGHT] = ""
     if definition is not None:
         changes[DEFINITIONS_PATH_PROPERTY] = definitions_path(table)
         define(table, partition.name, definition, guard)

@@ -221,6 +221,7 @@ class MetadataWriter:
             return False
         written = self._files_of(time)
         if found.is_completed:
+            self._guard()
             self._metadata.timelines.remove(found)
         self._delete_pending(found, written)
         delete_markers(self._metadata.store, time)
@@ -413,6 +414,7 @@ class MetadataWriter:
 
     def _delete_pending(self, instant: Instant, written: Iterable[str]) -> None:
         """Delete what an instant wrote, then its pending objects."""
+        self._guard()
         self._delete(written)
         for state in (State.INFLIGHT, State.REQUESTED):
             self._metadata.timelines.remove(instant.in_state(state))
