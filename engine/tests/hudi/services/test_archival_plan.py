@@ -34,6 +34,15 @@ def done(number: int, action: Action = Action.COMMIT) -> Instant:
     return Instant(at(number), action, State.COMPLETED)
 
 
+def completed(number: int, action: Action = Action.COMMIT, until: int | None = None) -> Instant:
+    """An instant of layout 2, which says when it completed."""
+    return Instant(at(number), action, State.COMPLETED, at(number if until is None else until))
+
+
+def later_layout(numbers: Iterable[int], *more: Instant) -> ActiveTimeline:
+    return ActiveTimeline(tuple(sorted((*map(completed, numbers), *more))))
+
+
 def timeline(numbers: Iterable[int], *more: Instant) -> ActiveTimeline:
     return ActiveTimeline((*(done(number) for number in numbers), *more))
 
@@ -177,6 +186,37 @@ def test_a_metadata_table_keeps_what_its_latest_compaction_lacks() -> None:
     facts = replace(COW, has_metadata_table=True)
     assert isinstance(plan_archival(timeline(range(9)), CONFIG, facts), NotDue)
     assert planned(timeline(range(9)), replace(facts, metadata_compaction=at(2))) == [at(0), at(1)]
+
+
+def test_in_layout_2_cleans_go_with_the_commits_that_are_newer() -> None:
+    """However few there are: Hudi takes an archived commit behind an active instant for pending."""
+    others = (completed(1, Action.CLEAN), completed(3, Action.INDEXING), completed(5, Action.CLEAN))
+    line = later_layout(range(0, 14, 2), *others, completed(1, Action.RESTORE))
+    assert planned(line) == [at(0), at(1), at(2), at(3), at(4)]
+
+
+def test_in_layout_2_many_cleans_alone_are_not_due() -> None:
+    cleans = (completed(number, Action.CLEAN) for number in range(1, 21, 2))
+    plan = plan_archival(later_layout(range(0, 10, 2), *cleans), CONFIG, COW)
+    assert plan == NotDue("5 completed commits; archived above 6")
+
+
+@pytest.mark.parametrize("action", [Action.CLEAN, Action.INDEXING, Action.ROLLBACK])
+def test_in_layout_2_whatever_is_pending_stays_with_what_is_newer(action: Action) -> None:
+    pending = Instant(at(3), action, State.REQUESTED)
+    plan = plan_archival(later_layout(range(0, 14, 2), pending), CONFIG, COW)
+    assert isinstance(plan, ArchivalPlan)
+    assert [instant.time for instant in plan.instants] == [at(0), at(2)]
+    assert plan.hold is not None
+    assert plan.hold.reason == f"{at(3)} ({action}) is pending"
+
+
+@pytest.mark.parametrize("action", [Action.COMMIT, Action.CLEAN])
+def test_what_completed_after_the_metadata_tables_compaction_stays(action: Action) -> None:
+    """Also where it was requested before: it is in a log there."""
+    facts = replace(COW, has_metadata_table=True, metadata_compaction=at(11))
+    late = completed(3, action, until=12)
+    assert planned(later_layout(range(0, 14, 2), late), facts) == [at(0), at(2)]
 
 
 def test_the_plan_explains_what_holds_the_next_commit() -> None:

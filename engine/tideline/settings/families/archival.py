@@ -8,7 +8,7 @@ SETTINGS = (
     integer(
         "hoodie.keep.min.commits",
         20,
-        "archival leaves so many commits; cleans and rollbacks likewise, each by themselves",
+        "archival leaves so many commits; in version 6 cleans and rollbacks likewise",
         at_least=1,
         aliases=("archive.min_commits",),
     ),

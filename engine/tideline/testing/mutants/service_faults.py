@@ -140,6 +140,20 @@ SERVICE_FAULTS = (
         _ARCHIVAL_TESTS,
     ),
     Fault(
+        "a clean stays that is older than an archived commit",
+        f"{_SERVICES}/archival/plan.py",
+        "        if commits:\n",
+        "        if commits and len(commits) > config.commits_max:\n",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "archival takes what the metadata table has in a log alone",
+        f"{_SERVICES}/archival/plan.py",
+        "        if max(instant.time, instant.completed_at or instant.time) >= compaction:\n",
+        "        if instant.time >= compaction:\n",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
         "archival brings replaced files back to life",
         f"{_SERVICES}/archival/plan.py",
         "for time in facts.not_cleaned),",

@@ -36,8 +36,8 @@ class HistoryConfig:
 class ArchivalConfig:
     """How many completed instants stay, and what may not be archived.
 
-    More than `commits_max` commits are cut down to `commits_min`; cleans and rollbacks likewise,
-    each by themselves. `compaction_delta_commits` is how many delta commits the compaction trigger
+    More than `commits_max` commits are cut down to `commits_min`; in layout 1 cleans and rollbacks
+    likewise. `compaction_delta_commits` is how many delta commits the compaction trigger
     counts, None when it does not count. `entries_per_block` is a property of the archive's format;
     `instants_per_portion` go into one archive file, while the lock is held for a few seconds.
     """

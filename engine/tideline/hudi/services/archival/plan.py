@@ -1,27 +1,29 @@
 """Which instants archival takes out of the active timeline: a pure function of it.
 
-1. Completed cleans, and completed rollbacks, each by themselves: when there are more than the
-   maximum, the oldest go until the minimum is left.
-2. Completed commits of all kinds: when there are more than the maximum, the oldest go, as far as
+1. Completed commits of all kinds: when there are more than the maximum, the oldest go, as far as
    nothing below holds them, but never the newest. The limits rise together when cleaning has yet
    to look at more commits than the minimum.
+2. Completed cleans, rollbacks and builds of indexes. In layout 2 all that are older than a commit
+   that goes: Hudi's readers ask for the completion time of an archived commit only where it is
+   older than every active instant, and put its logs on top of the newest base file otherwise. In
+   layout 1 cleans and rollbacks, each by the same limits.
 3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
    commit before the oldest write that is pending, or undone while its writer may still be running
    (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
    compaction trigger counts; the newest write, where it names the version of a schema history (Hudi
    looks for that among active commits alone); the first replacecommit that cleaning may not have
    worked off; a replacecommit whose replaced files are still there (archived, it would bring them
-   back to life).
-4. A table with a metadata table keeps everything that is not in its latest compaction.
+   back to life); what is not in the latest compaction of the metadata table; in layout 2 whatever
+   is pending.
 
-Stricter than Hudi about the newest commit, about undone writes, and in the last part of 3, which
-Hudi takes for granted.
-Source: Hudi's TimelineArchiverV1, ArchivalUtils, CompactionUtils.
+Stricter than Hudi about the newest commit, undone writes, replaced files, builds of indexes, and
+about cleans and rollbacks that are pending, or newer than the metadata table's compaction.
+Source: Hudi's TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils, CompactionUtils.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +36,8 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.services.benefit import Benefit
 from tideline.services.explanation import Explanation, NotDue
 from tideline.wording import counted
+
+_BESIDE_COMMITS = (Action.CLEAN, Action.ROLLBACK, Action.INDEXING)
 
 OBJECTS_PER_INSTANT = 3
 """Requested, inflight and completed; how many there are shows when they are deleted."""
@@ -108,18 +112,10 @@ def plan_archival(
     timeline: ActiveTimeline, config: ArchivalConfig, facts: ArchivalFacts
 ) -> ArchivalPlan | NotDue:
     """What to archive now, or why nothing is due."""
-    metadata = facts.metadata_compaction
-    if facts.has_metadata_table and metadata is None:
+    if facts.has_metadata_table and facts.metadata_compaction is None:
         return NotDue("the metadata table has not been compacted yet, so it needs every instant")
-    services = [
-        instant
-        for action in (Action.CLEAN, Action.ROLLBACK)
-        for instant in _surplus(timeline.of(action).completed().instants, config)
-    ]
     commits, hold = _plan_commits(timeline, config, facts)
-    chosen = sorted(
-        item for item in (*services, *commits) if metadata is None or item.time < metadata
-    )
+    chosen = sorted((*commits, *_beside(commits, timeline, config, facts)))
     if not chosen:
         return NotDue(_why_nothing(timeline, config, facts, hold))
     return ArchivalPlan(tuple(chosen), config.commits_max, hold, _count(chosen))
@@ -135,7 +131,10 @@ def find_holds(
         _replaced(timeline, facts),
         *(Hold(time, "files it replaced are still there") for time in facts.not_cleaned),
         _schema(facts),
+        _uncompacted(timeline, facts),
     ]
+    if _has_completion_times(timeline):
+        holds.append(_oldest_pending(timeline))
     if facts.is_merge_on_read:
         holds.append(_compaction(timeline, config))
     clean = facts.last_clean
@@ -164,6 +163,28 @@ def _plan_commits(
     return tuple(free[:surplus]), hold if len(free) < surplus else None
 
 
+def _beside(
+    commits: tuple[Instant, ...],
+    timeline: ActiveTimeline,
+    config: ArchivalConfig,
+    facts: ArchivalFacts,
+) -> Iterator[Instant]:
+    """What is archived beside these commits."""
+    if _has_completion_times(timeline):
+        if commits:
+            yield from timeline.of(*_BESIDE_COMMITS).completed().before(commits[-1].time)
+        return
+    metadata = facts.metadata_compaction
+    for action in (Action.CLEAN, Action.ROLLBACK):
+        for instant in _surplus(timeline.of(action).completed().instants, config):
+            if metadata is None or instant.time < metadata:
+                yield instant
+
+
+def _has_completion_times(timeline: ActiveTimeline) -> bool:
+    return any(instant.completion_time for instant in timeline.completed())
+
+
 def _limits(
     commits: ActiveTimeline, config: ArchivalConfig, facts: ArchivalFacts
 ) -> tuple[int, int]:
@@ -177,7 +198,9 @@ def _limits(
 
 
 def _is_short(timeline: ActiveTimeline, config: ArchivalConfig) -> bool:
-    kinds = (COMMIT_ACTIONS, {Action.CLEAN}, {Action.ROLLBACK})
+    kinds = [COMMIT_ACTIONS]
+    if not _has_completion_times(timeline):
+        kinds += [frozenset({Action.CLEAN}), frozenset({Action.ROLLBACK})]
     return not any(_surplus(timeline.of(*kind).completed().instants, config) for kind in kinds)
 
 
@@ -208,6 +231,24 @@ def _oldest_unsettled(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | 
     oldest = min(reasons)
     before = timeline.of(*COMMIT_ACTIONS).completed().before(oldest).last()
     return Hold(before.time if before else oldest, reasons[oldest])
+
+
+def _oldest_pending(timeline: ActiveTimeline) -> Hold | None:
+    """Of services, too: it stays, and so does what is not older."""
+    first = timeline.pending().first()
+    return None if first is None else Hold(first.time, f"{first.time} ({first.action}) is pending")
+
+
+def _uncompacted(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | None:
+    """The first that completed after the metadata table was compacted: logs there say what it
+    did."""
+    compaction = facts.metadata_compaction
+    if compaction is None:
+        return None
+    for instant in timeline.of(*COMMIT_ACTIONS, *_BESIDE_COMMITS).completed():
+        if max(instant.time, instant.completed_at or instant.time) >= compaction:
+            return Hold(instant.time, "the metadata table has not compacted it yet")
+    return None
 
 
 def _compaction(timeline: ActiveTimeline, config: ArchivalConfig) -> Hold | None:
