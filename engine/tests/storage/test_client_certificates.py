@@ -142,7 +142,7 @@ def test_a_server_that_demands_a_certificate_is_named(
         store = StoreLocation.of("s3://lake/table", options).open()
         with pytest.raises(StorageUnavailableError, match=words) as caught:
             store.put("a", b"x")
-        assert "client_certificate, or tls.clientSecretName" in caught.value.message
+        assert "client_certificate, or clientCertificate of a LakeStore" in caught.value.message
         assert (front.relayed, front.connections > 0) == (0, True)
     assert not server.buckets["lake"].objects
 

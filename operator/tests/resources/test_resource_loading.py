@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
+from tideline.storage.egress.client_files import ClientFiles
 from tideline.storage.kinds import KINDS
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.table_files import TableFiles
-from tideline_operator.resources.lake_store import LakeStore
+from tideline_operator.resources.lake_store import LakeStore, StoreClientCertificate
 from tideline_operator.resources.loading import load_resources
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolving import resolve_table, store_options
@@ -109,6 +111,26 @@ def test_a_store_says_what_requests_to_it_carry() -> None:
         "requester_pays": "true",
         "checksum_algorithm": "SHA256",
     }
+
+
+def test_tideline_run_shows_the_certificate_of_its_environment_where_there_is_tls(
+    tmp_path: Path,
+) -> None:
+    files = ClientFiles("/etc/client.pem")
+    text = table(location="s3://lake/t", landing="s3://lake/in", store="minio")
+    secured = STORE.replace("http://", "https://")
+    assert secured != STORE
+    for store, shown in ((STORE, {}), (secured, files.options)):
+        path = write(tmp_path, text, store)
+        (found,) = load_resources([path], client_files=files).tables
+        options = dict(found.location.options)
+        assert {name: options[name] for name in files.options if name in options} == shown
+        in_operator = resolve_table(found.resource, found.stores, client_files=files)
+        assert not files.options.keys() & dict(in_operator.location.options).keys()
+    (spec,) = found.stores.values()
+    spec = replace(spec, client_certificate=StoreClientCertificate(secret_name="shown"))
+    in_operator = resolve_table(found.resource, {"minio": spec}, client_files=files)
+    assert files.options.items() <= dict(in_operator.location.options).items()
 
 
 def test_the_source_of_credentials_is_reported_and_what_is_missing(tmp_path: Path) -> None:

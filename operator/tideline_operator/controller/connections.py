@@ -24,7 +24,13 @@ from tideline.storage.azure.store import AzureEndpoint
 from tideline.storage.egress.proxy import EgressProxy
 from tideline.storage.gcs.store import GcsEndpoint
 from tideline.storage.remote.client import Endpoint, RequestLimits
-from tideline.storage.remote.connection import Audience, Keyless, SecretKeys, StoreConnection
+from tideline.storage.remote.connection import (
+    Audience,
+    Keyless,
+    SecretKeys,
+    StoreConnection,
+    only_at,
+)
 from tideline.storage.remote.identity import IdentityError
 from tideline.storage.s3.client import S3Endpoint
 from tideline.storage.s3.kind import S3
@@ -37,8 +43,10 @@ from tideline_operator.api_objects import (
 )
 from tideline_operator.controller.endpoints import EndpointGate, Endpoints, access_of
 from tideline_operator.controller.store_secrets import (
+    CLIENT_FIELD,
     SecretProblemError,
     secret_value,
+    shown_certificate,
     store_credentials,
 )
 from tideline_operator.kube import KubeApi
@@ -79,6 +87,7 @@ class _Names:
     scheme: str
     credentials: str | None
     authorities: str | None
+    client: str | None
     identity: StoreWebIdentity | None
     region: str
     audience: Audience
@@ -155,22 +164,28 @@ class Connections:
             None if store.credentials is None else store.credentials.secret_name for store in stores
         }
         authorities = {None if store.tls is None else store.tls.ca_secret_name for store in stores}
+        clients = {
+            None if store.client_certificate is None else store.client_certificate.secret_name
+            for store in stores
+        }
         identities = {store.web_identity for store in stores}
         schemes = {store.scheme for store in stores or (LakeStoreSpec(),)}
         if len(schemes) > 1:
             message = "the LakeStores of a table and its ingests must be of one kind of store"
             raise SecretProblemError("StoresDiffer", message)
-        if max(len(credentials), len(authorities), len(identities)) > 1:
+        if max(len(credentials), len(authorities), len(clients), len(identities)) > 1:
             raise SecretProblemError(
                 "StoresDiffer",
                 "the LakeStores of a table and its ingests must name the same Secrets in "
-                "spec.credentials and spec.tls, and have the same spec.webIdentity",
+                "spec.credentials, spec.tls and spec.clientCertificate, and have the same "
+                "spec.webIdentity",
             )
         return _Names(
             namespace,
             next(iter(schemes)),
             next(iter(credentials), None),
             next(iter(authorities), None),
+            next(iter(clients), None),
             next(iter(identities), None),
             stores[0].region if stores else "",
             Audience.of(map(_endpoint, stores or (LakeStoreSpec(),))),
@@ -209,7 +224,8 @@ class Connections:
     def _secrets(self, names: _Names) -> dict[str, Manifest]:
         found: dict[str, Manifest] = {}
         wanted = (("spec.credentials.secretName", names.credentials),
-                  ("spec.tls.caSecretName", names.authorities))  # fmt: skip
+                  ("spec.tls.caSecretName", names.authorities),
+                  (CLIENT_FIELD, names.client))  # fmt: skip
         for field, name in wanted:
             if name is None or name in found:
                 continue
@@ -243,6 +259,9 @@ class Connections:
             credentials = store_credentials(secrets[names.credentials], names.scheme)
         if names.authorities is not None:
             authorities = secret_value(secrets[names.authorities], CA_KEY, "spec.tls.caSecretName")
+        client = None
+        if names.client is not None:
+            client = shown_certificate(secrets[names.client])
         identity = names.identity
         if identity is not None:
             credentials = WebIdentity(
@@ -251,6 +270,7 @@ class Connections:
                 lambda: self._token(namespace, identity.audience),
                 authorities=authorities,
                 egress=egress,
+                client=only_at(client, names.audience),
             )
         advice = _ANONYMOUS_ADVICE if names.scheme == S3.scheme else _NO_SECRET_ADVICE
         return StoreConnection(
@@ -262,6 +282,7 @@ class Connections:
             gate=EndpointGate(self._endpoints, namespace, access, self._before_write),
             egress=egress,
             denied_advice=advice if credentials is Keyless.ANONYMOUS else None,
+            client_certificate=client,
         )
 
     def _token(self, namespace: str, audience: str) -> str:

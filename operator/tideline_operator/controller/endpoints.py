@@ -267,6 +267,7 @@ def access_of(store: LakeStoreSpec | None) -> str:
     names = (
         store.credentials.secret_name if store.credentials is not None else "",
         store.tls.ca_secret_name if store.tls is not None else "",
+        store.client_certificate.secret_name if store.client_certificate is not None else "",
         str(identity) if identity is not None else "",
     )
     return "/".join(names)

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from tideline.errors import ConfigError, TidelineError
 from tideline.secret_values import note_secrets
 from tideline.storage.azure.keys import AzureKeys
+from tideline.storage.egress.client_certificate import ClientCertificate
 from tideline.storage.gcs.identity import GoogleKey
 from tideline.storage.remote.connection import SecretKeys
 from tideline.storage.s3.client import S3Credentials
@@ -25,6 +26,8 @@ from tideline_operator.resources.secret_keys import (
 )
 
 _FIELD = "spec.credentials.secretName"
+CLIENT_FIELD = "spec.clientCertificate.secretName"
+CLIENT_KEYS = ("tls.crt", "tls.key")
 
 
 class SecretProblemError(TidelineError):
@@ -47,6 +50,17 @@ def store_credentials(secret: Manifest, scheme: str) -> SecretKeys:
     token = _text(secret, SESSION_TOKEN) if _has(secret, SESSION_TOKEN) else None
     note_secrets([key, token])
     return S3Credentials(key_id, key, token)
+
+
+def shown_certificate(secret: Manifest) -> ClientCertificate:
+    """What is shown to a store that demands a certificate. Raises SecretProblemError."""
+    name = secret["metadata"]["name"]
+    certificate, key = (secret_value(secret, key, CLIENT_FIELD).decode() for key in CLIENT_KEYS)
+    try:
+        return ClientCertificate.of_texts(certificate, key, name=f"Secret {name!r}")
+    except ConfigError as error:
+        message = f"LakeStore: {CLIENT_FIELD}: {error.message}"
+        raise SecretProblemError("SecretIncomplete", message) from None
 
 
 def _of_google(secret: Manifest) -> GoogleKey:

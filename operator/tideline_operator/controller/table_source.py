@@ -34,7 +34,7 @@ from tideline_operator.controller.source_secrets import SourceSecrets
 from tideline_operator.controller.store_secrets import SecretProblemError
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.observed import LOCATION_TAKEN, Observed
-from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH
+from tideline_operator.launch.engine_pod import CA_BUNDLE_PATH, CLIENT_FILES
 from tideline_operator.reading.access import Access, SourceAccess
 from tideline_operator.reading.reader import Reader
 from tideline_operator.resources.lake_store import LakeStore, LakeStoreSpec
@@ -156,7 +156,9 @@ class TableSource:
         if isinstance(stores, Unresolved):
             return stores
         try:
-            resolved = resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH)
+            resolved = resolve_table(
+                table, stores, ca_bundle=CA_BUNDLE_PATH, client_files=CLIENT_FILES
+            )
         except ConfigError as error:
             return Unresolved("LocationInvalid", error.message)
         remote = [place for place in resolved.claimed if place.uri]
@@ -192,7 +194,10 @@ class TableSource:
         if isinstance(stores, Unresolved):
             return
         try:
-            self.claims.claim(item, resolve_table(table, stores, ca_bundle=CA_BUNDLE_PATH))
+            resolved = resolve_table(
+                table, stores, ca_bundle=CA_BUNDLE_PATH, client_files=CLIENT_FILES
+            )
+            self.claims.claim(item, resolved)
         except ConfigError:
             return
 

@@ -21,10 +21,12 @@ from tideline.ingest.executors.kubernetes_pods import (
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation, OperationKind
 from tideline.ingest.sources.kafka.credentials import SECRET_KEYS
+from tideline.storage.egress.client_files import ClientFiles
 from tideline.tracing import TRACEPARENT, AttemptSpans
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.engine_pod import (
     CA_BUNDLE_PATH,
+    CLIENT_FILES,
     MANAGED_BY,
     MANAGED_BY_LABEL,
     TERMINATION_LOG,
@@ -252,7 +254,7 @@ def _spark_pods(table: ResolvedTable, driver: Manifest, settings: LaunchSettings
 
 
 def in_pod(operation: Operation) -> Operation:
-    """The operation with the path that the CA file has in the pod."""
+    """The operation with the paths that files of certificates have in the pod."""
     table = replace(operation.table, location=_place_in_pod(operation.table.location))
     work = operation.work
     if isinstance(work, IngestRange):
@@ -264,4 +266,6 @@ def _place_in_pod(place: Location) -> Location:
     options: Mapping[str, str] = dict(place.options)
     if "ca_bundle" in options:
         options = {**options, "ca_bundle": CA_BUNDLE_PATH}
+    if ClientFiles.of(options) is not None:
+        options = {**options, **CLIENT_FILES.options}
     return Location(place.uri, tuple(sorted(options.items())))

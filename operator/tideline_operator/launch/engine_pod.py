@@ -19,6 +19,11 @@ from tideline.ingest.executors.kubernetes_pods import (
     MEMORY_BYTES_MIN,
 )
 from tideline.own_process import ALLOCATION
+from tideline.storage.egress.client_files import (
+    CERTIFICATE_VARIABLE,
+    KEY_VARIABLE,
+    ClientFiles,
+)
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.pod_template import (
     CONFINED,
@@ -38,6 +43,9 @@ MANAGED_BY = "tideline-operator"
 KUEUE_PREFIX = "kueue.x-k8s.io/"
 """Of labels by which Kueue queues a Job: its local queue, its priority class."""
 CA_BUNDLE_PATH = "/etc/tideline/ca/ca.crt"
+_CLIENT_FOLDER = "/etc/tideline/client"
+CLIENT_FILES = ClientFiles(f"{_CLIENT_FOLDER}/tls.crt", f"{_CLIENT_FOLDER}/tls.key")
+"""The certificate that is shown to the store."""
 TERMINATION_LOG = "/dev/termination-log"
 ENGINE_UID = 185
 CONFIG_MAP_BYTES_MAX = 1_000_000
@@ -80,13 +88,15 @@ class LaunchSettings:
 @dataclass(frozen=True, slots=True)
 class StoreSecrets:
     """Secrets the pods of a table read: the one with credentials of a store of that `scheme`, the
-    one with authorities; or the identity they have at the STS of a region."""
+    one with authorities, the one with the certificate to show; or the identity they have at the STS
+    of a region."""
 
     credentials: str | None
     authorities: str | None
     identity: StoreWebIdentity | None = None
     region: str = ""
     scheme: str = "s3"
+    client: str | None = None
 
 
 def one_pod_job(metadata: Manifest, template: Manifest, settings: LaunchSettings) -> Manifest:
@@ -273,6 +283,15 @@ def required_parts(labels: Mapping[str, str], secrets: StoreSecrets) -> Manifest
         mounts.append({"name": "ca", "mountPath": folder, "readOnly": True})
         source = {"secretName": secrets.authorities, "items": [{"key": "ca.crt", "path": file}]}
         volumes.append({"name": "ca", "secret": source})
+    if secrets.client is not None:
+        paths = zip(
+            (CERTIFICATE_VARIABLE, KEY_VARIABLE), CLIENT_FILES.options.values(), strict=True
+        )
+        variables += [{"name": name, "value": path} for name, path in paths]
+        mounts.append({"name": "client", "mountPath": _CLIENT_FOLDER, "readOnly": True})
+        items = [{"key": key, "path": key} for key in ("tls.crt", "tls.key")]
+        source = {"secretName": secrets.client, "items": items}
+        volumes.append({"name": "client", "secret": source})
     return {
         "metadata": {"labels": dict(labels)},
         "spec": {
@@ -331,6 +350,7 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
     credentials: dict[str | None, str] = {}
     authorities: dict[str, str] = {}
     identities: dict[StoreWebIdentity | None, str] = {}
+    clients: dict[str | None, str] = {}
     region, schemes = "", {"s3": ""} if not table.stores else {}
     for name, store in table.stores.items():
         schemes.setdefault(store.scheme, name)
@@ -339,6 +359,8 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
         credentials.setdefault(store.credentials.secret_name if store.credentials else None, name)
         if store.tls is not None:
             authorities.setdefault(store.tls.ca_secret_name, name)
+        shown = store.client_certificate
+        clients.setdefault(None if shown is None else shown.secret_name, name)
     if len(schemes) > 1:
         raise ConfigError(
             f"spec.ingest: the LakeStores {', '.join(sorted(schemes.values()))} are of different "
@@ -348,6 +370,7 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
         ("webIdentity", identities),
         ("credentials", credentials),
         ("tls", authorities),
+        ("clientCertificate", clients),
     ):
         if len(found) > 1:
             stores = ", ".join(sorted(found.values()))
@@ -362,4 +385,5 @@ def store_secrets(table: ResolvedTable) -> StoreSecrets:
         next(iter(identities), None),
         region,
         next(iter(schemes)),
+        next(iter(clients), None),
     )

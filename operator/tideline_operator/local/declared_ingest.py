@@ -10,6 +10,7 @@ from tideline.clock import SystemClock
 from tideline.errors import ConfigError
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.storage.egress.client_files import ClientFiles
 from tideline_operator.decide.planned_operation import ingest_operation
 from tideline_operator.local.source_tables import SourceTables
 from tideline_operator.resources.loading import ResourceSet, load_resources
@@ -23,7 +24,11 @@ def declared_ingest(path: Path, name: str | None) -> tuple[Operation, ...]:
     Raises ConfigError where no table or more than one is meant, and where it has none, and
     StorageUnavailableError where the server of a LakeSource cannot be reached.
     """
-    resources = load_resources([path], ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
+    resources = load_resources(
+        [path],
+        ca_bundle=os.environ.get("AWS_CA_BUNDLE"),
+        client_files=ClientFiles.of_environment(os.environ),
+    )
     table = _table_named(name, _tables(resources, name))
     if not table.spec.ingest:
         raise ConfigError("the LakeTable has no ingest, and so no source", value=table.name)

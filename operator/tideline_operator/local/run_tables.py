@@ -12,6 +12,7 @@ import click
 from tideline.clock import SystemClock
 from tideline.ingest.location import Location
 from tideline.secret_values import masked, masked_json
+from tideline.storage.egress.client_files import ClientFiles
 from tideline_operator.launch.local_process import LocalProcessLauncher
 from tideline_operator.local.preview import preview_run
 from tideline_operator.local.reconciler import Reconciler, most_severe
@@ -27,7 +28,11 @@ def run_tables(
 ) -> int:
     """Reconcile the tables in `paths` until nothing is due (`once`), or until a signal; the exit
     code. Raises ConfigError for files that are not valid, and where another process has them."""
-    files = TableFiles(paths, ca_bundle=os.environ.get("AWS_CA_BUNDLE"))
+    files = TableFiles(
+        paths,
+        ca_bundle=os.environ.get("AWS_CA_BUNDLE"),
+        client_files=ClientFiles.of_environment(os.environ),
+    )
     if dry_run:
         return _preview(files, state_folder, as_json=as_json)
     reporter = _reporter(as_json)

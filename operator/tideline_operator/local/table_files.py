@@ -9,6 +9,7 @@ from tideline.clock import Clock, SystemClock
 from tideline.errors import TidelineError
 from tideline.ingest.sources.source import Available
 from tideline.storage.azure.kind import AZURE
+from tideline.storage.egress.client_files import ClientFiles
 from tideline.storage.gcs.kind import GCS
 from tideline.storage.s3.kind import S3
 from tideline_operator.local.catalog_tables import CatalogTables
@@ -30,13 +31,19 @@ class TableFiles:
     valid state is kept."""
 
     def __init__(
-        self, paths: Iterable[Path], *, ca_bundle: str | None, clock: Clock | None = None
+        self,
+        paths: Iterable[Path],
+        *,
+        ca_bundle: str | None,
+        client_files: ClientFiles | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._paths = tuple(paths)
         self._ca_bundle = ca_bundle
+        self._client_files = client_files
         self._stamp = self._read_stamp()
         self._noted: set[tuple[str, str, str]] = set()
-        self.resources: ResourceSet = load_resources(self._paths, ca_bundle=ca_bundle)
+        self.resources: ResourceSet = self._loaded()
         self.catalogs = CatalogTables(clock or SystemClock())
         self.sources = SourceTables(clock or SystemClock())
 
@@ -74,12 +81,17 @@ class TableFiles:
         if stamp == self._stamp:
             return False
         self._stamp = stamp
-        resources = load_resources(self._paths, ca_bundle=self._ca_bundle)
+        resources = self._loaded()
         hold(resources.tables)
         self.resources = resources
         self.catalogs.look_again()
         self.sources.look_again()
         return True
+
+    def _loaded(self) -> ResourceSet:
+        return load_resources(
+            self._paths, ca_bundle=self._ca_bundle, client_files=self._client_files
+        )
 
     def notes(self, environment_names: Iterable[str]) -> list[str]:
         """What users should know before the start."""

@@ -20,6 +20,8 @@ from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared, Reach
 from tideline.storage.azure.keys import AzureKeys
+from tideline.storage.egress.client_certificate import ClientCertificate
+from tideline.storage.egress.client_files import CERTIFICATE, KEY
 from tideline.storage.egress.route import Egress
 from tideline.storage.gcs.identity import GoogleKey
 from tideline.storage.location import StoreLocation
@@ -31,6 +33,7 @@ from tideline.storage.remote.connection import (
     SecretKeys,
     Signer,
     StoreConnection,
+    only_at,
 )
 from tideline.storage.request_gate import RequestGate
 from tideline.storage.s3.client import S3Credentials
@@ -38,6 +41,8 @@ from tideline.storage.s3.web_identity import WebIdentity
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
 
+_FILES = ("ca_bundle", CERTIFICATE, KEY)
+"""Options that name files of pods."""
 _CONNECT_S = 3.0
 _AMAZONS = re.compile(r"https://s3[.a-z0-9-]*\.amazonaws\.com(\.cn)?(?![.\w:@/-])")
 
@@ -112,7 +117,7 @@ class Access:
     def open_store(self, place: Location) -> ObjectStore:
         """A place that a table names. Raises ConfigError for a folder of this machine: what a
         catalog answers leads here, too."""
-        options = {name: text for name, text in place.options if name != "ca_bundle"}
+        options = {name: text for name, text in place.options if name not in _FILES}
         location = StoreLocation.of(place.uri, options)
         if location.kind.is_remote:
             if self.connection is None:
@@ -189,6 +194,7 @@ class StoreKeys:
     sts_url: str | None = None
     role_arn: str | None = None
     authorities: str | None = None
+    client: ClientCertificate | None = None
     audience: Audience | None = None
     egress: Egress | None = None
     denied_advice: str | None = None
@@ -201,6 +207,7 @@ class StoreKeys:
         others = cls(
             connection.scheme,
             authorities=None if certificates is None else certificates.decode(),
+            client=connection.client_certificate,
             audience=connection.audience,
             egress=connection.egress,
             denied_advice=connection.denied_advice,
@@ -224,6 +231,7 @@ class StoreKeys:
             read_token,
             authorities=authorities,
             egress=self.egress,
+            client=only_at(self.client, self.audience),
         )
 
 
@@ -316,5 +324,6 @@ def _connect(keys: StoreKeys) -> tuple[StoreConnection, CallGate]:
         gate=gate,
         egress=keys.egress,
         denied_advice=keys.denied_advice,
+        client_certificate=keys.client,
     )
     return connection, gate

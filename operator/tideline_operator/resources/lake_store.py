@@ -17,6 +17,8 @@ from tideline_operator.resources.metadata import NAME_RULE, ObjectMeta
 from tideline_operator.resources.store_status import LakeStoreStatus
 from tideline_operator.resources.warm import StoreEngine
 
+_NEEDS_TLS = "needs an endpoint with TLS (https)"
+_NO_LOGS_WITH_CERTIFICATE = "cannot be kept where Java shows a certificate (clientCertificate)"
 _SECRET_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _AWS_AUDIENCE = "sts.amazonaws.com"
 _REGION = "us-east-1"
@@ -32,6 +34,7 @@ _S3_ALONE: Mapping[str, Any] = {
     "sse_bucket_key": None,
     "requester_pays": False,
     "checksum_algorithm": None,
+    "client_certificate": None,
 }
 """With what each of them is where it is left out: the API server fills defaults in."""
 _IS_S3S = "is of stores on S3 alone: leave it out beside gcs and azure"
@@ -85,6 +88,18 @@ class StoreWebIdentity:
         "URL of the STS: MinIO's own endpoint, for MinIO. Without it, AWS's of the region.",
         default=None,
         **_ENDPOINT,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreClientCertificate:
+    """What is shown to an endpoint that demands a certificate of its clients (mTLS)."""
+
+    secret_name: str = described(
+        "Secret of type kubernetes.io/tls in the same namespace: tls.crt has the certificate, "
+        "tls.key its key. `tideline run` reads the files that TIDELINE_S3_CLIENT_CERTIFICATE_FILE "
+        "and TIDELINE_S3_CLIENT_KEY_FILE name instead.",
+        length_max=253,
     )
 
 
@@ -178,6 +193,9 @@ class LakeStoreSpec:
         default=None,
     )
     tls: StoreTls | None = described("TLS settings.", default=None)
+    client_certificate: StoreClientCertificate | None = described(
+        "A certificate for an endpoint that demands one.", default=None
+    )
     sse: Encryption | None = described(
         "How S3 encrypts what is written, where the bucket's own encryption is not what its policy "
         "demands.",
@@ -236,6 +254,17 @@ class LakeStoreSpec:
             for field in ("sseKmsKeyId", "sseBucketKey")
         ),
         CelRule(
+            "!has(self.clientCertificate) || !has(self.endpoint) "
+            "|| self.endpoint.startsWith('https://')",
+            _NEEDS_TLS,
+            field="clientCertificate",
+        ),
+        CelRule(
+            "!has(self.eventLogs) || !has(self.clientCertificate)",
+            _NO_LOGS_WITH_CERTIFICATE,
+            field="eventLogs",
+        ),
+        CelRule(
             "!has(self.eventLogs) || !has(self.tls)",
             "cannot be kept behind a certificate that Java does not trust on its own (tls)",
             field="eventLogs",
@@ -266,6 +295,11 @@ class LakeStoreSpec:
             for name in ("sse_kms_key_id", "sse_bucket_key"):
                 if getattr(self, name) is not None:
                     yield json_name(name), _KEY_NEEDS_KMS
+        if self.client_certificate is not None:
+            if (self.endpoint or "https://").startswith("http://"):
+                yield "clientCertificate", _NEEDS_TLS
+            if self.event_logs is not None:
+                yield "eventLogs", _NO_LOGS_WITH_CERTIFICATE
         if self.event_logs is not None and self.tls is not None:
             problem = (
                 "cannot be kept behind a certificate that Java does not trust on its own (tls)"

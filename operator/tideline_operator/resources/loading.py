@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.declared import DeclaredPostgres
+from tideline.storage.egress.client_files import ClientFiles
 from tideline_operator.resources.documents import Document, read_documents
 from tideline_operator.resources.lake_catalog import LakeCatalog
 from tideline_operator.resources.lake_source import LakeSource
@@ -49,10 +50,16 @@ class ResourceSet:
     skipped: tuple[str, ...]
 
 
-def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> ResourceSet:
+def load_resources(
+    paths: Iterable[Path],
+    *,
+    ca_bundle: str | None = None,
+    client_files: ClientFiles | None = None,
+) -> ResourceSet:
     """Read every file, and every .yaml and .yml in every folder, of `paths`.
 
-    `ca_bundle` is the file with the authorities an S3 endpoint's certificate is checked against.
+    `ca_bundle` is the file with the authorities an S3 endpoint's certificate is checked against,
+    `client_files` those of the certificate that is shown there.
     Raises ConfigError listing all that is wrong in all of them.
     """
     files = tuple(file for path in paths for file in _files_of(path))
@@ -70,8 +77,9 @@ def load_resources(paths: Iterable[Path], *, ca_bundle: str | None = None) -> Re
             except ConfigError as error:
                 problems.append(str(error))
     stores = _stores_of(parsed, problems)
-    tables = _resolve_tables(parsed, stores, ca_bundle, problems)
-    shared = (parsed, stores, ca_bundle, problems)
+    resolve = partial(resolve_table, ca_bundle=ca_bundle, client_files=client_files)
+    tables = _resolve_tables(parsed, stores, resolve, problems)
+    shared = (parsed, stores, resolve, problems)
     catalogs = _with_tables(LakeCatalog, ResolvedCatalog.of, *shared)
     sources = _with_tables(LakeSource, ResolvedSource.of, *shared)
     problems += _slots_shared(tables, sources)
@@ -147,7 +155,10 @@ def _stores_of(parsed: list[_Parsed], problems: list[str]) -> _Stores:
 
 
 def _resolve_tables(
-    parsed: list[_Parsed], stores: _Stores, ca_bundle: str | None, problems: list[str]
+    parsed: list[_Parsed],
+    stores: _Stores,
+    resolve: Callable[..., ResolvedTable],
+    problems: list[str],
 ) -> list[ResolvedTable]:
     tables: list[ResolvedTable] = []
     locations: dict[str, str] = {}
@@ -156,7 +167,7 @@ def _resolve_tables(
             continue
         known = stores.get(resource.metadata.namespace, {})
         try:
-            table = resolve_table(resource, known, folder=file.parent, ca_bundle=ca_bundle)
+            table = resolve(resource, known, folder=file.parent)
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
             continue
@@ -176,7 +187,7 @@ def _with_tables(
     made: Callable[[_HasTables, Callable[[LakeTable], ResolvedTable]], _Found],
     parsed: list[_Parsed],
     stores: _Stores,
-    ca_bundle: str | None,
+    resolve: Callable[..., ResolvedTable],
     problems: list[str],
 ) -> list[_Found]:
     """Resources of a kind that has tables, each `made` with what resolves these."""
@@ -185,9 +196,9 @@ def _with_tables(
         if not isinstance(resource, kind):
             continue
         known = stores.get(resource.metadata.namespace, {})
-        resolve = partial(resolve_table, stores=known, folder=file.parent, ca_bundle=ca_bundle)
+        own = partial(resolve, stores=known, folder=file.parent)
         try:
-            found.append(made(resource, resolve))
+            found.append(made(resource, own))
         except ConfigError as error:
             problems.append(f"{_where(document)}: {error}")
     return found

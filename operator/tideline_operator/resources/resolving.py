@@ -10,6 +10,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared
 from tideline.storage.azure.kind import AZURE
+from tideline.storage.egress.client_files import ClientFiles
 from tideline.storage.gcs.kind import GCS
 from tideline.storage.kinds import KINDS, checked_options, kind_of
 from tideline.storage.location import StoreLocation
@@ -34,14 +35,16 @@ def resolve_table(
     *,
     folder: Path | None = None,
     ca_bundle: str | None = None,
+    client_files: ClientFiles | None = None,
 ) -> ResolvedTable:
     """`table` with every place it names; `stores` are the LakeStores of its namespace.
 
     Relative paths are relative to `folder`, for `tideline run`. `ca_bundle` is the file with the
     authorities that certificates are checked against: in `tideline run` those of all stores, in a
-    cluster (no `folder`) those of stores with TLS settings. Raises ConfigError naming the field.
+    cluster (no `folder`) those of stores with TLS settings. `client_files` are those of the
+    certificate to show, with the same difference. Raises ConfigError naming the field.
     """
-    return _Resolver(table, stores, folder, ca_bundle).resolve()
+    return _Resolver(table, stores, folder, ca_bundle, client_files).resolve()
 
 
 def store_names(spec: LakeTableSpec) -> tuple[str, ...]:
@@ -50,8 +53,10 @@ def store_names(spec: LakeTableSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in named if name is not None))
 
 
-def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, str]:
-    """A LakeStore as the options of a StoreLocation."""
+def store_options(
+    spec: LakeStoreSpec, *, ca_bundle: str | None, client_files: ClientFiles | None = None
+) -> dict[str, str]:
+    """A LakeStore as the options of a StoreLocation; `client_files` are not for one without TLS."""
     if spec.gcs is not None:
         return _server_options("gcs_endpoint", spec.gcs.endpoint, ca_bundle)
     if spec.azure is not None:
@@ -62,6 +67,8 @@ def store_options(spec: LakeStoreSpec, *, ca_bundle: str | None) -> dict[str, st
     if spec.create_buckets:
         options["create_bucket"] = "true"
     options |= _header_options(spec)
+    if client_files is not None and not (spec.endpoint or "").startswith("http://"):
+        options |= client_files.options
     return {**options, **_server_options("endpoint", spec.endpoint, ca_bundle)}
 
 
@@ -99,6 +106,7 @@ class _Resolver:
     stores: Mapping[str, LakeStoreSpec]
     folder: Path | None
     ca_bundle: str | None
+    client_files: ClientFiles | None
 
     def resolve(self) -> ResolvedTable:
         spec = self.table.spec
@@ -192,8 +200,13 @@ class _Resolver:
         return store.azure is None or store.azure.account is not None or "@" in authority
 
     def _options(self, store: LakeStoreSpec) -> dict[str, str]:
-        is_trusted = self.folder is not None or store.tls is not None
-        return store_options(store, ca_bundle=self.ca_bundle if is_trusted else None)
+        is_local = self.folder is not None
+        is_shown = is_local or store.client_certificate is not None
+        return store_options(
+            store,
+            ca_bundle=self.ca_bundle if is_local or store.tls is not None else None,
+            client_files=self.client_files if is_shown else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ CLOUD_STORES: tuple[Manifest, ...] = (
     {"azure": {"endpoint": "http://azurite.lake.svc:10000/acct/"}, "engine": {"warm": {}}},
 )
 """Specs that are accepted."""
+_SHOWN = {"secretName": "shown"}
 MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"gcs": {}, "azure": {}}, "azure"),
     ({"azure": {}, "credentials": {"secretName": "keys"}}, "azure.account"),
@@ -26,6 +27,9 @@ MIXED_STORES: tuple[tuple[Manifest, str], ...] = (
     ({"gcs": {}, "eventLogs": "s3://lake/logs"}, "eventLogs"),
     ({"gcs": {}, "sse": "AES256"}, "sse"),
     ({"azure": {}, "requesterPays": True}, "requesterPays"),
+    ({"gcs": {}, "clientCertificate": _SHOWN}, "clientCertificate"),
+    ({"endpoint": "http://minio:9000", "clientCertificate": _SHOWN}, "clientCertificate"),
+    ({"eventLogs": "s3://lake/logs", "clientCertificate": _SHOWN}, "eventLogs"),
     ({"azure": {}, "checksumAlgorithm": "SHA256"}, "checksumAlgorithm"),
     ({"sseKmsKeyId": "key"}, "sseKmsKeyId"),
     ({"endpoint": "http://minio:9000/lake/.."}, "endpoint"),

@@ -169,6 +169,7 @@ spec:
     audience: sts.example
     stsEndpoint: http://127.0.0.1:9
   tls: {caSecretName: authorities}
+  clientCertificate: {secretName: shown}
   sse: aws:kms
   sseKmsKeyId: arn:aws:kms:eu-central-1:123456789012:key/lake
   sseBucketKey: true

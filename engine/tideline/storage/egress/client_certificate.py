@@ -57,7 +57,6 @@ class ClientCertificate:
             raise ConfigError(f"{name}: there is no private key with it: {_RENEW}")
         if "ENCRYPTED" in found[0]:
             raise ConfigError(f"{name}: its key has a password: give one that has none")
-        note_secrets([found[0]])
         made = cls(certificate, found[0], name)
         made.context(None)
         return made
@@ -65,6 +64,7 @@ class ClientCertificate:
     def context(self, authorities: bytes | None) -> ssl.SSLContext:
         """TLS for connections that show it; `authorities` (PEM) are trusted besides the machine's.
         Raises ConfigError when the key is not that of the certificate."""
+        note_secrets([self.key])
         context = ssl.create_default_context()
         if authorities is not None:
             context.load_verify_locations(cadata=authorities.decode())

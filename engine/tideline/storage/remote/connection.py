@@ -15,9 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tideline.errors import ConfigError
-from tideline.storage.egress.client_certificate import ClientCertificate, WatchedFiles
+from tideline.storage.egress.client_certificate import ClientCertificate, ClientFor, WatchedFiles
 from tideline.storage.egress.client_files import ClientFiles
-from tideline.storage.egress.route import Egress, EgressRoute
+from tideline.storage.egress.route import Egress, EgressRoute, HostPort
 from tideline.storage.remote.client import (
     Endpoint,
     RequestLimits,
@@ -73,6 +73,15 @@ class Audience:
             )
 
 
+def only_at(certificate: ClientCertificate | None, audience: Audience | None) -> ClientFor | None:
+    """What shows a certificate to the servers of an audience, and nothing to others."""
+    if certificate is None or audience is None:
+        return None
+    # A service is called by its URL, with its region behind it.
+    servers = {HostPort.of_url(service.partition(" ")[0]) for service in audience.services}
+    return lambda url: certificate if HostPort.of_url(url) in servers else None
+
+
 class OpenClient(Protocol):
     """Opens a client of obstore, with generous time limits when it is for `data`."""
 
@@ -122,6 +131,7 @@ class StoreConnection:
         self.denied_advice = denied_advice
         self.client_certificate = client_certificate
         self._relay: CertificateRelay | None = None
+        self._starting_relay = threading.Lock()
         self._clients: dict[tuple[str, Endpoint, RequestLimits, bool], Any] = {}
         self._lock = threading.Lock()
 
@@ -176,7 +186,7 @@ class StoreConnection:
         certificate = self.client_certificate
         if certificate is None:
             return None if self.egress is None else self.egress.to(server)
-        with self._lock:
+        with self._starting_relay:
             if self._relay is None:
                 relay = _relay(lambda: certificate, self.ca_certificates, self.egress)
                 weakref.finalize(self, relay.close)

@@ -31,8 +31,8 @@ _DELETE = re.compile(r"DeleteObjects request failed for key (.*): .*\(code: (\w{
 _STATUS_OF_DELETE = {"AccessDenied": 403, "InternalError": 500, "SlowDown": 503}
 CLIENT_CERTIFICATE = (
     "the server demands a certificate of its clients (mTLS), and none is shown: name one "
-    "(client_certificate, or tls.clientSecretName of a LakeStore, on S3), or a gateway that shows "
-    "one as the endpoint"
+    "(client_certificate, or clientCertificate of a LakeStore, on S3), or a gateway that shows one "
+    "as the endpoint"
 )
 WRONG_CERTIFICATE = (
     "the server does not take the client's certificate: check its authority, its end and its uses"
