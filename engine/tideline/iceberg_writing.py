@@ -14,6 +14,7 @@ from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.names import column_names
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.table.open_table import IcebergTable
+from tideline.iceberg.write.carried_variants import with_carried_variants
 from tideline.iceberg.write.create import create_in_catalog, create_table
 from tideline.iceberg.write.execute import write_rows
 from tideline.iceberg.write.given_rows import GivenRows, StreamedRows, row_stream
@@ -111,7 +112,7 @@ def _listed(rows: Any, table: IcebergTable) -> Any:
     """Rows given as a list of dicts, as a table of Arrow; all others as they are."""
     if not isinstance(rows, (list, tuple)):
         return rows
-    columns = arrow_schema(table.metadata.schema().fields)
+    columns = arrow_schema(with_carried_variants(table.metadata).schema().fields)
     if not rows:
         return columns.empty_table()
     found = dict_rows(rows, columns)

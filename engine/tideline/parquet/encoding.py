@@ -45,7 +45,7 @@ class ParquetEncoding:
     `hides_nan`: row groups with NaN in a column have no bounds of it, and columns within others
     have none at all, nor have those that are `unbounded`. `leaves_incompressible`: columns that the
     codec hardly makes smaller are stored without it. `bloom_filters` are by the path of a leaf
-    column.
+    column. `variants` are the structs of metadata and value that are said to be variants.
     """
 
     codec: ParquetCodec
@@ -59,3 +59,4 @@ class ParquetEncoding:
     unbounded: frozenset[str] = frozenset()
     decimals_as_integers: bool = False
     bloom_filters: Mapping[str, BloomFilterSetting] = field(default_factory=dict)
+    variants: frozenset[str] = frozenset()

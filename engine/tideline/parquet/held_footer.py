@@ -8,10 +8,11 @@ Source: parquet-format, "Statistics" (`parquet.thrift`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import BinaryIO
 
 from tideline.parquet.compact_protocol import (
+    Kind,
     Struct,
     decode_struct,
     encode_struct,
@@ -20,6 +21,7 @@ from tideline.parquet.stored_footer import (
     TAIL_BYTES,
     ChunkField,
     ColumnField,
+    ElementField,
     FooterField,
     GroupField,
     StatisticsField,
@@ -29,6 +31,8 @@ from tideline.parquet.stored_footer import (
 Chunk = tuple[int, int]
 """A row group and a leaf column, by their numbers."""
 
+_VARIANT, _VERSION = 16, 1
+"""Of the union of logical types, and of VariantType."""
 _BOUNDS = tuple(field for field in StatisticsField if field is not StatisticsField.NULLS)
 
 
@@ -57,17 +61,18 @@ class HeldFooter:
         """Keep what is written from here on."""
         self._held = bytearray()
 
-    def release(self, without_bounds: Collection[Chunk]) -> bytes:
-        """Write the footer, the statistics of these columns without bounds; what was written, the
-        bloom filters in front of it included."""
+    def release(self, without_bounds: Collection[Chunk], variants: Collection[str] = ()) -> bytes:
+        """Write the footer, the statistics of these columns without bounds, columns of these names
+        as variants; what was written, the bloom filters in front of it included."""
         assert self._held is not None, "nothing is held"
         body, self._held = bytes(self._held), None
-        written = _edited(body, without_bounds) if without_bounds else body
+        is_whole = not without_bounds and not variants
+        written = body if is_whole else _edited(body, without_bounds, variants)
         self.write(written)
         return written
 
 
-def _edited(held: bytes, without_bounds: Collection[Chunk]) -> bytes:
+def _edited(held: bytes, without_bounds: Collection[Chunk], variants: Collection[str]) -> bytes:
     end = len(held) - TAIL_BYTES
     # Bloom filters are written when the file is closed, too.
     start = end - int.from_bytes(held[end : end + 4], "little")
@@ -79,5 +84,22 @@ def _edited(held: bytes, without_bounds: Collection[Chunk]) -> bytes:
         if statistics is not None:
             for bound in _BOUNDS:
                 statistics.drop(bound)
+    if variants:
+        _mark_variants(struct.get(FooterField.SCHEMA).items, variants)
     body = encode_struct(struct)
     return held[:start] + body + file_tail(body)
+
+
+def _mark_variants(elements: Sequence[Struct], names: Collection[str]) -> None:
+    """Say of the columns of these names that they are variants: Arrow writes structs."""
+    at = 1
+    while at < len(elements):
+        column = elements[at]
+        if column.get(ElementField.NAME).decode() in names:
+            version = Struct({_VERSION: (int(Kind.BYTE), 1)})
+            meaning = Struct({_VARIANT: (int(Kind.STRUCT), version)})
+            column.put(ElementField.MEANING, Kind.STRUCT, meaning)
+        inside = 1
+        while inside:
+            inside += (elements[at].get(ElementField.CHILDREN) or 0) - 1
+            at += 1

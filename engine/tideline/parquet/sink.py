@@ -95,7 +95,7 @@ class EncodedSink:
         self._writer.add_key_value_metadata(dict(entries))
         self._footer.hold()
         self._writer.close()
-        self._written_footer = self._footer.release(self._with_nan)
+        self._written_footer = self._footer.release(self._with_nan, self._encoding.variants)
 
     def abandon(self) -> None:
         if self._writer is not None:

@@ -49,6 +49,14 @@ class FooterField(IntEnum):
     ENCRYPTION = 8
 
 
+class ElementField(IntEnum):
+    """Of SchemaElement."""
+
+    NAME = 4
+    CHILDREN = 5
+    MEANING = 10
+
+
 class GroupField(IntEnum):
     """Of RowGroup."""
 

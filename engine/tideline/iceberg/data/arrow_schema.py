@@ -16,6 +16,7 @@ from pyarrow import types
 
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.metadata.field_type import (
+    CarriedVariant,
     Decimal,
     FieldType,
     Fixed,
@@ -29,6 +30,9 @@ from tideline.iceberg.metadata.field_type import (
 )
 
 FIELD_ID = b"PARQUET:field_id"
+VARIANT_BYTES = pa.struct(
+    [pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]
+)
 
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -52,9 +56,11 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 def arrow_type(kind: FieldType) -> pa.DataType:
     """The type of rows in memory.
 
-    Raises UnsupportedTableError for variant, geometry and geography.
+    Raises UnsupportedTableError for variant, other than in writes, geometry and geography.
     """
     match kind:
+        case CarriedVariant():
+            return VARIANT_BYTES
         case Primitive():
             if kind.name not in _PRIMITIVES:
                 raise UnsupportedTableError(

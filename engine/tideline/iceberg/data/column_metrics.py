@@ -25,6 +25,7 @@ from tideline.formats.text_order import text_after
 from tideline.iceberg.data.metrics_mode import MetricsConfig, MetricsMode
 from tideline.iceberg.data.nested_column import ColumnPath
 from tideline.iceberg.metadata.field_type import (
+    CarriedVariant,
     Decimal,
     FieldType,
     Fixed,
@@ -81,7 +82,7 @@ def file_metrics(
     found = FileMetrics({}, {}, {}, nans, {}, {}, tuple(_offset(group) for group in groups))
     for index, (number, kind, repeated) in enumerate(walk_leaves(fields)):
         mode = config.mode(number)
-        if mode.has_counts:
+        if mode.has_counts and not isinstance(kind, CarriedVariant):
             chunks = [group.column(index) for group in groups]
             _add_column(found, number, kind, mode, chunks, repeated=repeated)
     return found

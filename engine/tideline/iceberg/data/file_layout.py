@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tideline.iceberg.data.arrow_schema import stored_schema
 from tideline.iceberg.data.metrics_mode import MetricsConfig
 from tideline.iceberg.data.parquet_settings import ParquetSettings
-from tideline.iceberg.metadata.field_type import NestedField, walk_leaves
+from tideline.iceberg.metadata.field_type import CarriedVariant, NestedField, walk_leaves
 from tideline.iceberg.metadata.schema import Schema
 from tideline.parquet.column_encoding import leaf_columns
 from tideline.parquet.encoding import BloomFilterSetting, ParquetEncoding
@@ -36,6 +36,9 @@ class FileLayout:
             settings.dictionary_bytes_max,
             decimals_as_integers=True,
             bloom_filters=self._bloom_filters(),
+            variants=frozenset(
+                field.name for field in self.fields if isinstance(field.type, CarriedVariant)
+            ),
         )
 
     def _bloom_filters(self) -> dict[str, BloomFilterSetting]:
@@ -45,7 +48,11 @@ class FileLayout:
         leaves = zip(
             walk_leaves(self.fields), leaf_columns(stored_schema(self.fields)), strict=True
         )
-        return {path: wanted[number] for (number, _, _), (path, _) in leaves if number in wanted}
+        return {
+            path: wanted[number]
+            for (number, kind, _), (path, _) in leaves
+            if number in wanted and not isinstance(kind, CarriedVariant)
+        }
 
     @property
     def schema_json(self) -> str:

@@ -22,6 +22,7 @@ from pyarrow import types
 
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.data.arrow_schema import (
+    VARIANT_BYTES,
     arrow_schema,
     arrow_type,
     as_arrow,
@@ -31,6 +32,7 @@ from tideline.iceberg.data.arrow_schema import (
     struct_array,
 )
 from tideline.iceberg.metadata.field_type import (
+    CarriedVariant,
     FieldType,
     ListType,
     MapType,
@@ -116,6 +118,8 @@ class _Matcher:
             return _Step(target, source, is_same=True)
         children: tuple[_Step, ...]
         match wanted:
+            case CarriedVariant():
+                children = self._variant(found, name)
             case StructType() if types.is_struct(found):
                 children = self.steps(list(found), wanted.fields)
             case ListType() if types.is_list(found) or types.is_large_list(found):
@@ -138,6 +142,19 @@ class _Matcher:
                     raise self._mismatch(name, found, target)
                 children = ()
         return _Step(target, source, children=children)
+
+    def _variant(self, found: pa.DataType, name: str) -> tuple[_Step, ...]:
+        """Metadata and value by name: they have no ids."""
+        is_whole = types.is_struct(found) and found.num_fields == VARIANT_BYTES.num_fields
+        numbers = [found.get_field_index(part.name) for part in VARIANT_BYTES] if is_whole else []
+        if not is_whole or -1 in numbers:
+            raise UnsupportedTableError(
+                f"column {name!r} is a variant that is shredded, or stored in another way than as "
+                "metadata and value, and is not copied: write its file again without "
+                "write.parquet.shred-variants",
+                path=self.path,
+            )
+        return tuple(_Step(pa.binary(), number) for number in numbers)
 
     def _mismatch(
         self, name: str, found: pa.DataType, wanted: pa.DataType

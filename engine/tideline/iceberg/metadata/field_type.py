@@ -37,6 +37,16 @@ class Primitive:
 
 
 @dataclass(frozen=True, slots=True)
+class CarriedVariant(Primitive):
+    """A variant in a write, which carries it from file to file as its metadata and its value."""
+
+    name: str = "variant"
+
+
+VARIANT = Primitive("variant")
+
+
+@dataclass(frozen=True, slots=True)
 class Decimal:
     """A decimal number of `precision` digits, `scale` of them behind the point."""
 
@@ -245,6 +255,10 @@ def _leaves(number: int, kind: FieldType, repeated: bool) -> Iterator[tuple[int,
         case MapType():
             yield from _leaves(kind.key_id, kind.key, True)
             yield from _leaves(kind.value_id, kind.value, True)
+        case CarriedVariant():
+            # Its metadata, and its value.
+            yield number, kind, repeated
+            yield number, kind, repeated
         case _:
             yield number, kind, repeated
 

@@ -38,7 +38,7 @@ class WriteAttempt:
     def of(cls, table: IcebergTable, write: IcebergWrite) -> WriteAttempt:
         """On the table as it was read last."""
         files = NewFiles.of(table.io, table.metadata, write, takes_stored=True)
-        deletes = NewDeletes(table.io, files.settings.applied(table.metadata))
+        deletes = NewDeletes(table.io, files.settings.applied(files.metadata))
         return cls(table, write, files, deletes)
 
     @property

@@ -19,6 +19,7 @@ from pyarrow import types
 
 from tideline.errors import InvalidDataError
 from tideline.iceberg.data.arrow_schema import (
+    VARIANT_BYTES,
     arrow_schema,
     arrow_type,
     list_array,
@@ -27,6 +28,7 @@ from tideline.iceberg.data.arrow_schema import (
 )
 from tideline.iceberg.data.projection import default_of
 from tideline.iceberg.metadata.field_type import (
+    CarriedVariant,
     FieldType,
     ListType,
     MapType,
@@ -106,6 +108,8 @@ def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
     if types.is_null(found):
         return pa.nulls(len(column), wanted)
     match kind:
+        case CarriedVariant():
+            return _variants(column, name)
         case StructType() if types.is_struct(found):
             names = [found.field(number).name for number in range(found.num_fields)]
             absent = column.null_count
@@ -132,6 +136,19 @@ def _typed(column: Any, kind: FieldType, name: str) -> pa.Array:
         case StructType() | ListType() | MapType():
             raise _misfit(name, found, kind)
     return _value(column, wanted, kind, name)
+
+
+def _variants(column: Any, name: str) -> pa.Array:
+    """Variants as Spark has them in Arrow: their parts by name, which are not looked into."""
+    parts = [part.name for part in VARIANT_BYTES]
+    found = column.type
+    is_variant = types.is_struct(found) and sorted(field.name for field in found) == parts
+    if not is_variant or not all(types.is_binary(field.type) for field in found):
+        raise _misfit(name, found, CarriedVariant())
+    members = [pc.struct_field(column, part) for part in parts]
+    if any(member.null_count > column.null_count for member in members):
+        raise InvalidDataError("a variant lacks its metadata or its value", value=name)
+    return struct_array(column, [without_validity(part) for part in members], VARIANT_BYTES)
 
 
 def _without_hidden(column: Any, inside: str) -> pa.Array:

@@ -18,6 +18,7 @@ from tideline.iceberg.metadata.field_type import NestedField
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.write.attempt import WriteAttempt
+from tideline.iceberg.write.carried_variants import with_carried_variants
 from tideline.iceberg.write.fitted_rows import fitted_streams
 from tideline.iceberg.write.given_changes import GivenChanges, fields_of
 from tideline.iceberg.write.held_rows import held_rows
@@ -50,7 +51,7 @@ class KeyedWrite:
     @classmethod
     def of(cls, metadata: TableMetadata, write: IcebergWrite) -> KeyedWrite:
         """Raises ConfigError for what is no key, and for rules that name no column."""
-        schema = metadata.schema()
+        schema = with_carried_variants(metadata).schema()
         key = TableKey.of(schema, write.key)
         fields_of(schema, key, write.rules)
         return cls(schema, key, write.rules, write.operation is IcebergOperation.DELETE)

@@ -27,6 +27,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.clean_up import remove_quietly
 from tideline.iceberg.table.file_io import FileIO
+from tideline.iceberg.write.carried_variants import with_carried_variants
 from tideline.iceberg.write.distribution import Distribution
 from tideline.iceberg.write.row_change import branch_head
 from tideline.iceberg.write.write_request import IcebergWrite
@@ -62,6 +63,7 @@ class NewFiles:
         """For a table as it is; `takes_stored`: rows of other files may come, with their lineage.
         Raises ConfigError, UnsupportedTableError, CorruptTableError."""
         settings = WriteSettings.of(metadata, write.options)
+        metadata = with_carried_variants(metadata)
         head = branch_head(metadata, write.branch)
         schema, order = metadata.schema(), metadata.sort_order()
         carries = takes_stored and has_lineage(metadata)

@@ -82,7 +82,7 @@ def overwrite_rows(
     metadata = table.metadata
     added = NewFiles.of(table.io, metadata, write)
     if write.where is not None:
-        MatchingRows.of(write.where, metadata)
+        MatchingRows.of(write.where, added.metadata)
     with of_table(metadata.location), discarded_on_failure(added):
         rows.write_into(added)
     return _replaced(table, write, added, clock)
