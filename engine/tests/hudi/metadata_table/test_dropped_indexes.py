@@ -24,6 +24,7 @@ from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.table.properties import PROPERTIES_PATH, format_properties
 from tideline.hudi.table.table_config import (
     FILES,
     METADATA_PARTITIONS,
@@ -300,3 +301,26 @@ def test_check_compares_lists_folders_and_definitions(small: SmallTable) -> None
         finding for finding in check_table(opened(small)) if finding.severity is Severity.ERROR
     ]
     assert is_kept(small)
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_metadata_table_of_another_version_is_kept_where_its_form_is_the_same(
+    version: int,
+) -> None:
+    """Hudi makes one of version 8 for a table of version 9."""
+    small = SmallTable.in_memory({"hoodie.metadata.enable": "true"}, table_version=9)
+    small.write("insert", batch(range(3), 1))
+    small.lake().indexes({}).create("record_index")
+    metadata = MetadataTable(small.store(), small.clock)
+    changed = {
+        **metadata.config.properties,
+        "hoodie.table.version": str(version),
+        "hoodie.timeline.layout.version": "1" if version == 6 else "2",
+    }
+    metadata.store.put(PROPERTIES_PATH, format_properties(changed, updated_at_ms=0))
+    report = small.write("upsert", batch([1], 2))
+    table = opened(small)
+    kept = (FILES, "record_index")
+    assert (table.config.metadata_partitions == kept) == (version == 8), report.notes
+    assert stale_listing(table) == []
+    small.forget()

@@ -79,15 +79,19 @@ class MetadataWriter:
         guard: Guard = unguarded,
         commits_per_compaction: int = COMMITS_PER_COMPACTION,
     ) -> None:
-        """Raises as `MetadataTable`, CorruptTableError where it is of another version."""
+        """Raises as `MetadataTable`, CorruptTableError where it is of a version with another form.
+
+        Hudi makes one of version 8 for a table of version 9 where its writer names version 8.
+        """
         self._table = table
         self._guard = guard
         self._commits_per_compaction = commits_per_compaction
         self._metadata = MetadataTable(table.store, table.clock)
-        theirs, ours = self._metadata.layout.table_version, table.layout.table_version
-        if theirs != ours:
+        theirs, ours = self._metadata.layout, table.layout
+        if theirs.timeline.version != ours.timeline.version:
             raise CorruptTableError(
-                f"the metadata table is of version {theirs}, its table of version {ours}",
+                f"the metadata table is of version {theirs.table_version}, its table of version "
+                f"{ours.table_version}",
                 table=table.uri,
             )
 
