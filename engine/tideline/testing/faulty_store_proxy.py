@@ -25,6 +25,7 @@ from tideline.testing.loopback_server import LoopbackServer
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code></Error>"
 _INTERNAL_ERROR = b"<Error><Code>InternalError</Code></Error>"
+_PRECONDITION = b"<Error><Code>PreconditionFailed</Code></Error>"
 
 
 class ProxyFault(Enum):
@@ -37,6 +38,10 @@ class ProxyFault(Enum):
     APPLY_AND_STALL = "the server acts, no answer until the proxy stops"
     APPLY_AND_DROP_REPLY = "the server acts, the connection closes"
     APPLY_AND_ANSWER_500 = "the server acts, the client gets a 500"
+    APPLY_AND_ANSWER_412 = "the server acts, the client hears that its condition does not hold"
+    ANSWER_200_ALONE = "200 as of a write, without asking the server"
+    ANSWER_200_WITH_ERROR = "200 with an error in its body, without asking the server"
+    SAY_GZIP = "the answer says Content-Encoding: gzip, and is not"
     CUT_BODY = "the server acts, the connection closes in the middle of the answer"
 
 
@@ -158,6 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case ProxyFault.ANSWER_503:
                 self._answer(503, [], _SLOW_DOWN)
+            case ProxyFault.ANSWER_200_ALONE:
+                self._answer(200, [("ETag", '"made-up"'), ("x-goog-generation", "7")], b"")
+            case ProxyFault.ANSWER_200_WITH_ERROR:
+                self._answer(200, [("Content-Type", "application/xml")], _INTERNAL_ERROR)
             case ProxyFault.ANSWER_429:
                 self._answer(429, [], _SLOW_DOWN)
             case _:
@@ -192,9 +201,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif fault is ProxyFault.APPLY_AND_ANSWER_500:
             self._answer(500, [], _INTERNAL_ERROR)
+        elif fault is ProxyFault.APPLY_AND_ANSWER_412:
+            self._answer(412, [], _PRECONDITION)
         else:
+            own = response.getheaders()
+            if fault is ProxyFault.SAY_GZIP:
+                own.append(("Content-Encoding", "gzip"))
             is_cut = fault is ProxyFault.CUT_BODY
-            self._answer(response.status, response.getheaders(), answer, is_cut=is_cut)
+            self._answer(response.status, own, answer, is_cut=is_cut)
 
     def _answer(
         self, status: int, headers: list[tuple[str, str]], body: bytes, *, is_cut: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ import pytest
 from tideline.errors import ConfigError, ObjectNotFoundError, StorageUnavailableError
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import AlreadyExists, Changed, Written
+from tideline.storage.probe.run import probe_conditional_writes
 from tideline.storage.remote.client import RequestLimits
 from tideline.storage.remote.store import RemoteStore
 from tideline.testing.faulty_store_proxy import FaultyStoreProxy, ProxyFault
@@ -229,6 +231,80 @@ class RemoteContract:
             assert [item.path for item in behind.list()] == ["x"]
         except StorageUnavailableError:
             assert [item.path for item in behind.list()] == ["x"]
+
+    # Lies: what a store, or a proxy before it, says is not what took place.
+
+    def test_a_create_that_is_refused_although_it_took_place_is_ours(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        """As after a retry on the way, whose first request had taken effect."""
+        proxy.inject(ProxyFault.APPLY_AND_ANSWER_412)
+        created = behind.put_if_absent("x", b"1", token="T")
+        assert created == Written(behind.get_versioned("x").version)
+        behind.put_if_absent("y", b"1", token="theirs")
+        proxy.inject(ProxyFault.APPLY_AND_ANSWER_412)
+        assert behind.put_if_absent("y", b"2", token="ours") == AlreadyExists()
+        assert behind.get("y") == b"1"
+
+    def test_a_swap_that_is_refused_although_it_took_place_is_no_success(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        version = behind.put("x", b"1").version
+        proxy.inject(ProxyFault.APPLY_AND_ANSWER_412)
+        assert behind.put_if_match("x", b"2", version=version) == Changed()
+        assert behind.get("x") == b"2"
+
+    def test_a_write_that_is_answered_with_200_and_an_error_is_no_success(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        proxy.inject(ProxyFault.ANSWER_200_WITH_ERROR)
+        created = behind.put_if_absent("x", b"1", token="T")
+        assert created == Written(behind.get_versioned("x").version)
+        proxy.inject(ProxyFault.ANSWER_200_WITH_ERROR)
+        with pytest.raises(StorageUnavailableError):
+            behind.put("y", b"1")
+        assert behind.head("y") is None
+
+    def test_an_upload_or_a_copy_that_ends_with_200_and_an_error_is_no_success(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        large = 20_000_000
+        is_said = False
+        with suppress(StorageUnavailableError):
+            with behind.open_writer("big") as writer:
+                writer.write(b"x" * large)
+                proxy.inject(ProxyFault.ANSWER_200_WITH_ERROR, method="POST")
+            is_said = True
+        found = behind.head("big")
+        assert found is not None or not is_said
+        assert found is None or found.size_bytes == large
+        behind.put("from", b"1")
+        proxy.inject(ProxyFault.ANSWER_200_WITH_ERROR)
+        with suppress(StorageUnavailableError):
+            if behind.copy_within("from", behind, "to"):
+                assert behind.get("to") == b"1"
+
+    def test_a_coding_that_is_said_changes_no_byte(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        behind.put("x", b"1234")
+        reads: tuple[Callable[[], bytes], ...] = (
+            lambda: behind.get("x"),
+            lambda: behind.get_range("x", offset=0, length=4),
+        )
+        for read in reads:
+            proxy.inject(ProxyFault.SAY_GZIP, method="GET")
+            assert read() == b"1234"
+
+    def test_a_store_that_says_it_wrote_and_did_not_is_refused(
+        self, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        patient = RequestLimits(retry_timeout_s=1.0)
+        place: Any = behind._endpoint
+        replaced = type(behind)(behind._bucket, behind._prefix, endpoint=place, limits=patient)
+        proxy.inject(ProxyFault.ANSWER_200_ALONE, times=10_000)
+        with pytest.raises(ConfigError, match="refuses"):
+            probe_conditional_writes(replaced)
 
 
 def _every_request(store: Any, *, swaps: bool = True) -> tuple[Callable[[], object], ...]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import obstore.store
 from obstore.exceptions import BaseError
 
-from tideline.errors import ConfigError
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.storage.gcs.identity import client_credentials, given_credentials
 from tideline.storage.object_store import ObjectInfo, UnsupportedRequestError
 from tideline.storage.remote.client import RequestLimits
@@ -104,6 +104,16 @@ class GcsStore(RemoteStore):
             limits=limits,
             connection=connection,
         )
+
+    def copy_within(self, path: str, target: RemoteStore, target_path: str) -> bool:
+        """As everywhere. A copy whose answer is an error with 200 is a success for the client."""
+        if not super().copy_within(path, target, target_path):
+            return False
+        made, source = target.head(target_path), self.head(path)
+        if made is None or source is None or made.size_bytes != source.size_bytes:
+            message = f"cannot copy at {self.endpoint_url}: the answer says success, and it is not"
+            raise StorageUnavailableError(message, path=self._uri(path))
+        return True
 
     def _if_version(self, version: str) -> Any:
         return {"version": version}
