@@ -6,7 +6,7 @@ A commit of the table with the instant time T, before it completes:
    again, after a lost reply. Files of instants that are gone are deleted: a writer that slept
    while its instant was undone may have written one after that.
 2. When there are enough commits since the last compaction, all partitions are compacted, and what
-   is older than the slices that were compacted is deleted.
+   is older than the slices that were compacted is deleted, unless a pending write may have it.
 3. `T.deltacommit.requested`, `.inflight`, a log for each file group, `T_C.deltacommit`. C is what
    is reserved as the completion time of T in the table. A compaction in 2 has C as its own instant,
    so that it is later than everything before it, and the commit completes a millisecond after it.
@@ -60,11 +60,13 @@ from tideline.hudi.timeline.commit_metadata import (
     CommitMetadata,
     WriteStat,
 )
-from tideline.hudi.timeline.instant import Action, Instant, State
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import MILLIS_DIGITS, InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
 
+SLICES_KEPT_MAX = 10
+"""So many older slices of a file group stay at most while a write is pending."""
 LAST_BUILD = InstantTime("0" * 14 + "999")
 """Partitions are built at instants of zeros and a number up to this."""
 _HFILE = "hfile"
@@ -140,6 +142,7 @@ class MetadataWriter:
         if self._is_compaction_due(since, data_timeline):
             compaction = self._metadata.form.compaction_time(since, at)
             compacted = self._compact(stored, timeline, compaction, at, by=time)
+            self._delete_older(stored, data_timeline, by=time)
             newest |= {group: FileSlice(group, compaction) for group in compacted}
             at = self._after(at)
         timelines = self._metadata.timelines
@@ -306,11 +309,7 @@ class MetadataWriter:
         by: InstantTime,
     ) -> tuple[FileGroupId, ...]:
         """Compact all file groups at a time after that of all commits here, within the commit `by`,
-        which completes `at`; those that have a base file of it.
-
-        What is older than the slices that were compacted is deleted after that: a reader of a slice
-        that was the newest until then has it to the end.
-        """
+        which completes `at`; those that have a base file of it."""
         timelines = self._metadata.timelines
         self._undo_compactions(timeline)
         newest = [
@@ -332,12 +331,32 @@ class MetadataWriter:
                 compacted.append(file_slice.group)
         metadata = commit_of(stats, operation_type="COMPACT", compacted=True)
         self._complete(inflight, metadata, self._after(at))
+        return tuple(compacted)
+
+    def _delete_older(
+        self,
+        stored: Mapping[MetadataPartition, StoredPartition],
+        data_timeline: ActiveTimeline,
+        *,
+        by: InstantTime,
+    ) -> None:
+        """Delete what is older than the slices that were compacted: a reader of a slice that was
+        the newest until then has it to the end.
+
+        A writer of Hudi commits here by the timeline that it read when it began, and fails where
+        every slice of that is gone. So the slices stay that a pending write may have seen, of the
+        last `SLICES_KEPT_MAX` ones.
+        """
+        pending = data_timeline.of(*COMMIT_ACTIONS).pending()
+        oldest = min((write.time for write in pending if write.time != by), default=None)
         self._guard()
         groups = [slices for found in stored.values() for slices in found.groups]
         self._delete(
-            file.path for _, *older in groups for file_slice in older for file in file_slice.files
+            file.path
+            for slices in groups
+            for file_slice in _unseen(slices, oldest)
+            for file in file_slice.files
         )
-        return tuple(compacted)
 
     def _undo_compactions(self, timeline: ActiveTimeline) -> None:
         """Delete what compactions left that died. Raises CorruptTableError where commits were
@@ -443,6 +462,15 @@ class MetadataWriter:
 
     def _delete(self, paths: Iterable[str]) -> None:
         DeleteScope(self._metadata.store, "a commit to the metadata table").remove_many(paths)
+
+
+def _unseen(slices: Sequence[FileSlice], oldest: InstantTime | None) -> Sequence[FileSlice]:
+    """Of slices, the newest first, those that a write which began at `oldest` has not seen as the
+    newest."""
+    if oldest is None:
+        return slices[1:]
+    seen = (n for n, file_slice in enumerate(slices, 1) if file_slice.base_instant <= oldest)
+    return slices[min(next(seen, len(slices)), 1 + SLICES_KEPT_MAX) :]
 
 
 def _groups_of(stored: StoredPartition) -> tuple[FileGroupId, ...]:

@@ -29,6 +29,13 @@ METADATA_FAULTS = (
         _KEEPING,
     ),
     Fault(
+        "slices of the metadata table go that a pending write of Hudi's has seen",
+        _WRITER,
+        "        pending = data_timeline.of(*COMMIT_ACTIONS).pending()\n",
+        "        pending = data_timeline.of().pending()\n",
+        ("engine/tests/hudi/metadata_table/test_slices_of_pending_writes.py",),
+    ),
+    Fault(
         "files of dropped partitions go before the list says so",
         f"{_ROOM}/index_dropping.py",
         "    table.properties.update(listed, guard)\n",
@@ -179,14 +186,8 @@ METADATA_FAULTS = (
     Fault(
         "the slice that a reader may be at is deleted",
         _WRITER,
-        "        self._delete(\n"
-        "            file.path for _, *older in groups for file_slice in older "
-        "for file in file_slice.files\n"
-        "        )\n",
-        "        self._delete(\n"
-        "            file.path for them in groups for file_slice in them "
-        "for file in file_slice.files\n"
-        "        )\n",
+        "        return slices[1:]\n",
+        "        return slices\n",
         _KEEPING,
     ),
     Fault(
