@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from tideline.cli.output import print_line
 from tideline.cli.progress import end_progress
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
+from tideline.clock import finish_later
 from tideline.errors import TidelineError
 from tideline.ingest.execute.execute_operation import (
     execute_operation,
@@ -74,6 +75,7 @@ def run_operation(path: str, environment: Mapping[str, str] = os.environ) -> int
     if run.is_on_kubernetes:
         # Threads of a half-dead Spark must not keep the pod alive.
         run.stop_spark()
+        finish_later()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(result.exit_code)

@@ -22,7 +22,7 @@ from tideline.cli.execute_operation import (
 )
 from tideline.cli.progress import end_progress
 from tideline.cli.stop_signal import EXIT_CODE, StopSignal
-from tideline.clock import SystemClock
+from tideline.clock import SystemClock, finish_later
 from tideline.errors import ConfigError
 from tideline.ingest.executors.kubernetes_account import KubernetesAccount
 from tideline.ingest.executors.kubernetes_pods import ThisPod, heap_mib
@@ -162,6 +162,7 @@ def _print_progress(text: str) -> None:
 
 if __name__ == "__main__":
     code = main()
+    finish_later()
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of a half-dead Spark must not keep the pod alive.

@@ -122,6 +122,8 @@ class _Repetition:
     due_ms: float
     action: Callable[[], bool]
     ended: bool = False
+    outlives: bool = False
+    """Whether the process stays for it once its body has ended."""
 
 
 class SimulatedProcess:
@@ -186,11 +188,24 @@ class SimulatedProcess:
 
         return end
 
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
+        """See `AlarmClock`. A process that ends in order does it before."""
+
+        def once() -> bool:
+            action()
+            return False
+
+        end = self.repeat(seconds, once)
+        self._repetitions[-1].outlives = True
+        return end
+
     def renew(self) -> None:
-        """Do what is due at intervals. For the scheduler."""
-        if self.has_ended or self._is_dead or self._sleeps:
+        """Do what is due. For the scheduler."""
+        if self._is_dead or self._sleeps:
             return
         for item in self._repetitions:
+            if self.has_ended and not item.outlives:
+                continue
             if not item.ended and item.due_ms <= self.simulation.time_ms:
                 item.due_ms = self.simulation.time_ms + item.interval_ms
                 self._renewing = True
@@ -265,6 +280,9 @@ class SimulatedClock:
 
     def repeat(self, interval_s: float, action: Callable[[], bool]) -> Callable[[], None]:
         return self._process.repeat(interval_s, action)
+
+    def call_later(self, seconds: float, action: Callable[[], None]) -> Callable[[], None]:
+        return self._process.call_later(seconds, action)
 
 
 @dataclass(frozen=True, slots=True)

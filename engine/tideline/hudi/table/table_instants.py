@@ -91,14 +91,16 @@ class TableInstants:
     def reserve_time(self, timeline: ActiveTimeline | None = None) -> InstantTime:
         """An instant time as `next_time` gives it, which no other process will give.
 
-        Call under the table lock. Where completion times decide what readers see, it is waited
-        until the clocks of other writers, which take the lock after us, have passed it as well
-        (Hudi: SkewAdjustingTimeGenerator).
+        Call under the table lock. Where completion times decide what readers see, others get the
+        lock only once the clocks of all writers have passed it as well (see `HeldLock`).
         """
         time = self.next_time(timeline)
-        if self._properties.layout.timeline.has_completion_times:
-            is_local = self._store.local_path("") is not None
-            self._clock.sleep(ONE_CLOCK_WAIT_S if is_local else CLOCK_SKEW_S_MAX)
+        if not self._properties.layout.timeline.has_completion_times:
+            return time
+        if self._store.local_path("") is not None:
+            self._clock.sleep(ONE_CLOCK_WAIT_S)
+        elif not self._properties.held_lock.hold_for(CLOCK_SKEW_S_MAX):
+            self._clock.sleep(CLOCK_SKEW_S_MAX)
         return time
 
     def completed_now(self, pending: Instant, timeline: ActiveTimeline | None = None) -> Instant:

@@ -9,6 +9,7 @@ from tideline.hudi.table.layout.table_layout import TableLayout
 from tideline.hudi.table.properties import load_table_config, update_table_properties
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import TableConfig
+from tideline.hudi.table.table_lock import HeldLock
 from tideline.lock_timing import LockTiming
 from tideline.storage.lock import Guard, TableLock, open_table_lock, unguarded
 from tideline.storage.object_store import ObjectStore
@@ -27,6 +28,7 @@ class TableProperties:
         self.store = store
         self.clock = clock
         self.config = config
+        self.held_lock = HeldLock(clock)
         self._load = load
 
     @property
@@ -55,4 +57,4 @@ class TableProperties:
     def lock(self, timing: LockTiming | None = None) -> TableLock:
         """The table's lock, not acquired yet, with the table's own timing unless given."""
         timing = timing or Settings(self.config.properties).lock_timing()
-        return open_table_lock(self.store, self.clock, timing)
+        return self.held_lock.of(open_table_lock(self.store, self.clock, timing), timing)

@@ -29,7 +29,31 @@ _TRANSCODED = (
 )
 _COMPLETING = ("engine/tests/hudi/commit/test_completion.py",)
 
+_LOCK = "engine/tideline/hudi/table/table_lock.py"
+_HELD_LOCK = ("engine/tests/hudi/table/test_held_lock.py",)
+
 WRITE_FAULTS = (
+    Fault(
+        "others get the lock while their clocks may be behind a time given under it",
+        _LOCK,
+        "            self._held.until_s = max(self._held.until_s, until_s)\n",
+        "",
+        _HELD_LOCK,
+    ),
+    Fault(
+        "a table keeps its lock for good",
+        _LOCK,
+        "        is_young = now_s - lease.acquired_s < HELD_S_MAX\n",
+        "        is_young = True\n",
+        _HELD_LOCK,
+    ),
+    Fault(
+        "a lease is released while it is held again",
+        _LOCK,
+        "            self._resting, resting.is_over = None, True\n        resting.cancel()\n",
+        "            self._resting = None\n",
+        _HELD_LOCK,
+    ),
     Fault(
         "a commit is completed with a lease about to end",
         _COMPLETION,
