@@ -280,7 +280,7 @@ def _archived(table: HoodieTable, active: frozenset[Instant]) -> Iterator[_Entry
             if instant.action in COMMIT_ACTIONS:
                 yield _Entry(instant, commit=entry.commit_metadata())
             elif instant.action is Action.CLEAN:
-                yield _Entry(instant, clean=entry.record.get("hoodieCleanMetadata") or {})
+                yield _Entry(instant, clean=entry.clean_metadata())
             else:
                 yield _Entry(instant)
         except CorruptTableError:

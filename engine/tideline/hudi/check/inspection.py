@@ -261,7 +261,7 @@ def _read_archive(table: HoodieTable, present: frozenset[str]) -> ArchivedFacts:
                         _note_files(metadata, present, stats, newest)
                         for group in replaced_groups(metadata):
                             replaced.setdefault(group, entry.instant.time)
-                    undone |= undone_instants(entry.record.get("hoodieRollbackMetadata") or {})
+                    undone |= undone_instants(entry.rollback_metadata())
         except ObjectNotFoundError:
             continue  # merged into a newer one since it was listed
         except TidelineError as broken:

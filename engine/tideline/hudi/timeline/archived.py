@@ -97,6 +97,17 @@ class ArchivedEntry:
         extra.pop(_ROLLING_STATS, None)
         return extra
 
+    def clean_metadata(self) -> Mapping[str, Any]:
+        """The HoodieCleanMetadata of a completed clean; empty when the entry carries none.
+
+        Raises CorruptTableError.
+        """
+        return self.record.get("hoodieCleanMetadata") or {}
+
+    def rollback_metadata(self) -> Mapping[str, Any]:
+        """The HoodieRollbackMetadata of a completed rollback, likewise."""
+        return self.record.get("hoodieRollbackMetadata") or {}
+
     def _commit(self) -> Mapping[str, Any]:
         names = ("hoodieReplaceCommitMetadata", "hoodieCommitMetadata")
         return next((self.record[name] for name in names if self.record.get(name)), {})

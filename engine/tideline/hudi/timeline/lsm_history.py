@@ -54,6 +54,12 @@ class Manifest:
 class LsmEntry(ArchivedEntry):
     """A completed instant of the history; its record is a row of a file."""
 
+    def clean_metadata(self) -> Mapping[str, Any]:
+        return self._commit() if self.instant.action is Action.CLEAN else {}
+
+    def rollback_metadata(self) -> Mapping[str, Any]:
+        return self._commit() if self.instant.action is Action.ROLLBACK else {}
+
     def _commit(self) -> Mapping[str, Any]:
         body = self.record.get("metadata")
         return decode_container(body, path=f"archived {self.instant}") if body else {}
