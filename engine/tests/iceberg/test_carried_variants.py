@@ -62,7 +62,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def stored(uri: str) -> dict[int, Any]:
-    """The variant of each row of the files that the table has, and what readers are told of it."""
+    """The variant of each row of the table's files, as readers have it."""
     found: dict[int, Any] = {}
     for path in opened(uri).files()["file"].to_pylist():
         file = pq.ParquetFile(path.removeprefix("file://"))

@@ -26,9 +26,9 @@ from typing import SupportsIndex
 from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.secret_values import note_secrets
 from tideline.storage.egress.client_certificate import ClientCertificate
-from tideline.storage.egress.connection import ClientConnection, ClientProtocol, Ticket
+from tideline.storage.egress.connection import ClientConnection, ClientProtocol, Ticket, listen
 from tideline.storage.egress.http import HEAD_BYTES_MAX
-from tideline.storage.egress.places import Connected, EgressError
+from tideline.storage.egress.places import Connected, EgressError, connect_problem
 from tideline.storage.egress.route import Bound, Egress, EgressRoute, HostPort
 
 _CONNECT_S = 5.0
@@ -182,12 +182,7 @@ class CertificateRelay:
         self._loop.close()
 
     async def _listen(self) -> None:
-        def accepted() -> ClientProtocol:
-            reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=self._loop)
-            return ClientProtocol(reader, self._serve)
-
-        self._server = await self._loop.create_server(accepted, "127.0.0.1", 0, backlog=512)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._server, self._port = await listen(self._serve)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, protocol: ClientProtocol
@@ -251,6 +246,4 @@ def _words(error: OSError) -> str:
         return f"TLS certificate refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return "TLS refused"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    return "host name not found" if "getaddrinfo" in repr(error) else "cannot connect"
+    return "host name not found" if "getaddrinfo" in repr(error) else connect_problem(error)

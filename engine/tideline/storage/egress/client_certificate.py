@@ -105,7 +105,7 @@ class WatchedFiles:
         paths = (self._files.certificate, self._files.key or self._files.certificate)
         with suppress(OSError):
             found = [Path(path).stat() for path in paths]
-            return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+            return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
         return ()
 
 

@@ -8,10 +8,10 @@ import binascii
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from tideline.storage.egress.http import Copy, Head, MessageError, read_head
+from tideline.storage.egress.http import HEAD_BYTES_MAX, Copy, Head, MessageError, read_head
 from tideline.storage.egress.places import Connected, EgressError
 from tideline.storage.egress.route import (
     ADDRESS_PATH,
@@ -22,6 +22,11 @@ from tideline.storage.egress.route import (
     Bound,
     HostPort,
 )
+
+Serve: TypeAlias = Callable[
+    [asyncio.StreamReader, asyncio.StreamWriter, "ClientProtocol"], Awaitable[None]
+]
+"""Serves one connection, to its end."""
 
 _FLUSH_S = 5.0
 _BODILESS = (b"204", b"304")
@@ -61,13 +66,7 @@ class Door(Protocol):
 class ClientProtocol(asyncio.StreamReaderProtocol):
     """Ends the connection as soon as the client does: what it waited for has no reader."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        serve: Callable[
-            [asyncio.StreamReader, asyncio.StreamWriter, ClientProtocol], Awaitable[None]
-        ],
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, serve: Serve) -> None:
         super().__init__(reader, lambda r, w: serve(r, w, self))
         self.on_end: Callable[[], None] = lambda: None
 
@@ -78,6 +77,17 @@ class ClientProtocol(asyncio.StreamReaderProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.on_end()
+
+
+async def listen(serve: Serve) -> tuple[asyncio.Server, int]:
+    """Listen on the loopback interface; the server, and its port."""
+    loop = asyncio.get_running_loop()
+
+    def accepted() -> ClientProtocol:
+        return ClientProtocol(asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=loop), serve)
+
+    server = await loop.create_server(accepted, "127.0.0.1", 0, backlog=512)
+    return server, server.sockets[0].getsockname()[1]
 
 
 class ClientConnection:

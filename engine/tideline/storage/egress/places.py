@@ -78,7 +78,7 @@ class Connected:
                     str(address), port, limit=HEAD_BYTES_MAX
                 )
             except OSError as error:
-                problem = _words(error)
+                problem = connect_problem(error)
                 continue
             return cls(reader, writer)
         raise EgressError(problem, is_refusal=False)
@@ -88,7 +88,8 @@ class Connected:
         return self.reader.at_eof() or self.writer.is_closing()
 
 
-def _words(error: OSError) -> str:
+def connect_problem(error: OSError) -> str:
+    """Why a server could not be connected to."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, TimeoutError):

@@ -24,8 +24,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tideline.secret_values import note_secrets
-from tideline.storage.egress.connection import ClientConnection, ClientProtocol, Ticket
-from tideline.storage.egress.http import HEAD_BYTES_MAX
+from tideline.storage.egress.connection import ClientConnection, ClientProtocol, Ticket, listen
 from tideline.storage.egress.places import (
     Connected,
     EgressError,
@@ -212,12 +211,7 @@ class EgressProxy:
         self._loop.run_forever()
 
     async def _listen(self) -> None:
-        def accepted() -> ClientProtocol:
-            reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX, loop=self._loop)
-            return ClientProtocol(reader, self._serve)
-
-        self._server = await self._loop.create_server(accepted, "127.0.0.1", 0, backlog=512)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._server, self._port = await listen(self._serve)
         self._sweeper = self._loop.create_task(self._sweep())
 
     async def _serve(
