@@ -18,6 +18,7 @@ from tideline_operator.resources.secret_keys import (
     ACCESS_KEY_ID,
     ACCOUNT_KEY,
     AUTHORITY_HOST,
+    CERTIFICATE_KEYS,
     CLIENT,
     GOOGLE_KEY,
     SECRET_ACCESS_KEY,
@@ -27,7 +28,6 @@ from tideline_operator.resources.secret_keys import (
 
 _FIELD = "spec.credentials.secretName"
 CLIENT_FIELD = "spec.clientCertificate.secretName"
-CLIENT_KEYS = ("tls.crt", "tls.key")
 
 
 class SecretProblemError(TidelineError):
@@ -55,7 +55,9 @@ def store_credentials(secret: Manifest, scheme: str) -> SecretKeys:
 def shown_certificate(secret: Manifest) -> ClientCertificate:
     """What is shown to a store that demands a certificate. Raises SecretProblemError."""
     name = secret["metadata"]["name"]
-    certificate, key = (secret_value(secret, key, CLIENT_FIELD).decode() for key in CLIENT_KEYS)
+    certificate, key = (
+        secret_value(secret, key, CLIENT_FIELD).decode() for key in CERTIFICATE_KEYS
+    )
     try:
         return ClientCertificate.of_texts(certificate, key, name=f"Secret {name!r}")
     except ConfigError as error:

@@ -36,7 +36,7 @@ from tideline_operator.resources.lake_table import PodResources
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.secret_keys import SECRET_KEYS
+from tideline_operator.resources.secret_keys import CERTIFICATE_KEYS, SECRET_KEYS
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "tideline-operator"
@@ -44,7 +44,7 @@ KUEUE_PREFIX = "kueue.x-k8s.io/"
 """Of labels by which Kueue queues a Job: its local queue, its priority class."""
 CA_BUNDLE_PATH = "/etc/tideline/ca/ca.crt"
 _CLIENT_FOLDER = "/etc/tideline/client"
-CLIENT_FILES = ClientFiles(f"{_CLIENT_FOLDER}/tls.crt", f"{_CLIENT_FOLDER}/tls.key")
+CLIENT_FILES = ClientFiles(*(f"{_CLIENT_FOLDER}/{key}" for key in CERTIFICATE_KEYS))
 """The certificate that is shown to the store."""
 TERMINATION_LOG = "/dev/termination-log"
 ENGINE_UID = 185
@@ -289,7 +289,7 @@ def required_parts(labels: Mapping[str, str], secrets: StoreSecrets) -> Manifest
         )
         variables += [{"name": name, "value": path} for name, path in paths]
         mounts.append({"name": "client", "mountPath": _CLIENT_FOLDER, "readOnly": True})
-        items = [{"key": key, "path": key} for key in ("tls.crt", "tls.key")]
+        items = [{"key": key, "path": key} for key in CERTIFICATE_KEYS]
         source = {"secretName": secrets.client, "items": items}
         volumes.append({"name": "client", "secret": source})
     return {

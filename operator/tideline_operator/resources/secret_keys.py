@@ -27,6 +27,8 @@ ACCOUNT_KEY = "AZURE_STORAGE_ACCOUNT_KEY"
 SIGNATURE = "AZURE_STORAGE_SAS_TOKEN"
 CLIENT = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 AUTHORITY_HOST = "AZURE_AUTHORITY_HOST"
+CERTIFICATE_KEYS = ("tls.crt", "tls.key")
+"""Of a Secret with a certificate that is shown to a store: the certificate, its key."""
 
 SECRET_KEYS: Mapping[str, StoreSecretKeys] = {
     "s3": StoreSecretKeys((ACCESS_KEY_ID, SECRET_ACCESS_KEY), (SESSION_TOKEN,)),
