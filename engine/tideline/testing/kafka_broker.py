@@ -148,6 +148,15 @@ class KafkaBroker(KafkaTopics):
         """End it at once."""
         self._process.kill()
 
+    def damage(self, topic: str, before: bytes, after: bytes) -> None:
+        """Other bytes where it has stored these, as a failing disk has, while it runs."""
+        assert len(before) == len(after)
+        (segment,) = (self._folder / "logs" / f"{topic}-0").glob("*.log")
+        place = segment.read_bytes().index(before)
+        with segment.open("r+b") as stored:
+            stored.seek(place)
+            stored.write(after)
+
     def copy_disk(self) -> Path:
         """A copy of all that it has stored, while it runs."""
         copy = Path(tempfile.mkdtemp(dir=self._folder, prefix="copy-")) / "logs"

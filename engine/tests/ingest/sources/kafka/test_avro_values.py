@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.sources.kafka import registry_requests
 from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
 from tideline.ingest.sources.kafka.decoded import WantedColumns
 from tideline.testing.schema_registry import SchemaRegistry
@@ -110,7 +114,7 @@ def test_an_array_of_nothing_makes_no_memory_of_a_few_bytes(registry: SchemaRegi
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ((404, b"{}"), "is it the one of this topic"),
+        ((404, b'{"error_code": 40403}'), "is it the one of this topic"),
         ((200, b'{"schema": "{}", "schemaType": "PROTOBUF"}'), "is no Avro, but PROTOBUF"),
         ((200, b'{"schema": "{}", "references": [{"name": "x"}]}'), "refers to others"),
         ((200, b'{"schema": "no schema"}'), "cannot be read"),
@@ -132,10 +136,15 @@ def test_a_schema_that_is_none_is_the_fault_of_its_values_alone(
     ("answer", "error", "words"),
     [
         ((401, b""), ConfigError, "refuses this client: 401"),
-        ((302, b"http://127.0.0.1:1/schemas/ids/1"), StorageUnavailableError, "answers 302"),
+        ((302, b"http://127.0.0.1:1/schemas/ids/1"), StorageUnavailableError, "answers 302: give"),
         ((503, b""), StorageUnavailableError, "answers 503"),
         ((200, b"<html>"), ConfigError, "is no schema registry"),
         ((200, b"[]"), ConfigError, "is no schema registry"),
+        ((200, b'{"schema": null}'), ConfigError, "is no schema registry"),
+        # A proxy that does not find the registry knows nothing of its schemas.
+        ((404, b"<html>"), StorageUnavailableError, "is schemaRegistry its address"),
+        ((404, b'{"error_code": 404}'), StorageUnavailableError, "is schemaRegistry its address"),
+        ((404, b"[]"), StorageUnavailableError, "is schemaRegistry its address"),
     ],
 )
 def test_a_registry_that_answers_otherwise_is_named(
@@ -144,6 +153,49 @@ def test_a_registry_that_answers_otherwise_is_named(
     registry.answers[1] = answer
     with pytest.raises(error, match=words):
         read_avro_values([b"\0\0\0\0\x01abc"], registry.address, WantedColumns())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"],
+    ids=["headers", "body"],
+)
+def test_an_answer_that_never_ends_has_its_time_as_a_whole(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_requests, "_ANSWER_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ended = threading.Event()
+        trickling = threading.Thread(target=trickle, args=(listening, answer, ended))
+        trickling.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(StorageUnavailableError, match="takes more than"):
+            read_avro_values([b"\0\0\0\0\x01abc"], address, WantedColumns())
+        ended.set()
+        trickling.join()
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        head = b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"schema": '
+        ended = threading.Event()
+        ended.set()
+        cutting = threading.Thread(target=trickle, args=(listening, head, ended))
+        cutting.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(StorageUnavailableError, match="was cut off"):
+            read_avro_values([b"\0\0\0\0\x01abc"], address, WantedColumns())
+        cutting.join()
+
+
+def trickle(listening: socket.socket, answer: bytes, ended: threading.Event) -> None:
+    """Answer one request, and a byte more every moment until it ended."""
+    connection, _ = listening.accept()
+    with connection, contextlib.suppress(OSError):
+        connection.recv(10_000)
+        connection.sendall(answer)
+        while not ended.wait(0.05):
+            connection.sendall(b"a")
 
 
 @pytest.mark.parametrize("address", ["file:///etc", "ftp://127.0.0.1", "nothing"])

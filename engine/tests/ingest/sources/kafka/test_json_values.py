@@ -68,6 +68,23 @@ def test_a_value_in_many_lines_is_one() -> None:
     assert not bad
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_numbers_in_many_lines_have_all_their_digits(end: str) -> None:
+    schema = pa.schema({"money": pa.decimal128(38, 19), "n": pa.int64()})
+    digits = "1234567890123456789.0123456789012345678"
+    value = f'{{{end} "money": {digits},{end} "n": 9007199254740993{end}}}'
+    table, bad = read_json_values([value.encode()], schema)
+    assert not bad
+    assert table.to_pylist() == [{"money": Decimal(digits), "n": 9007199254740993}]
+
+
+@pytest.mark.parametrize("value", [b'{"id": 1,\n"id": 2}', b'{"id": 1, "v": "a\nb"}'])
+def test_what_is_no_value_in_one_line_is_none_in_many(value: bytes) -> None:
+    table, bad = read_json_values([b'{"id": 3}', value, b'{"id": 4}'], SCHEMA)
+    assert table.column("id").to_pylist() == [3, 4]
+    assert list(bad) == [1]
+
+
 def test_types() -> None:
     schema = pa.schema(
         [

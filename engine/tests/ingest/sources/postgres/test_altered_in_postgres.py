@@ -19,6 +19,7 @@ from tideline.testing.postgres_feed import (
     look_by_wire,
     orders_feed,
     position,
+    require_equal,
 )
 from tideline.testing.postgres_server import PostgresDatabase
 
@@ -105,6 +106,26 @@ def test_a_renamed_column_is_taken_in_by_a_schema_that_names_it(
     found.again()
     assert found.drain() is None
     assert found.rows("id", "w", "n") == postgres.execute("select id, w, n from orders order by id")
+
+
+def test_a_replica_identity_that_was_another_one_for_a_while_is_named_with_its_remedy(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    found = ready(tmp_path, postgres)
+    postgres.execute(
+        "alter table orders alter n set not null, add unique (n)",
+        "alter table orders replica identity using index orders_n_key",
+        "update orders set v = 'x' where id = 2",
+        "delete from orders where id = 3",
+        # As it was: changes of before are in the log, and stay.
+        "alter table orders replica identity default",
+        "delete from orders where id = 4",
+    )
+    message = failure(found)
+    assert "recordKey is id, and changes name rows by n" in message
+    assert "tideline resync" in message
+    assert found.again().exit_code == 0
+    require_equal(found, postgres)
 
 
 def test_a_column_that_is_dropped_and_comes_again_is_no_renamed_one(

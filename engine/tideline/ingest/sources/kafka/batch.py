@@ -66,8 +66,8 @@ class RecordBatch:
 
     def rows(self) -> Rows:
         values = self.records.values
-        tombstones = [place for place, value in enumerate(values) if value is None]
-        given: Sequence[int] = range(len(values))
+        given = self._with_readable_headers()
+        tombstones = [place for place in given if values[place] is None]
         if tombstones:
             given = [place for place in given if values[place] is not None]
         given, texts = self._with_schemas(given, values, IdHeader.VALUE)
@@ -97,6 +97,17 @@ class RecordBatch:
         rows = {name: tuple(bad) for name, bad in self.bad.items()}
         return Rows(table, BadInput(rows=rows), len(self.records), self.size_bytes)
 
+    def _with_readable_headers(self) -> Sequence[int]:
+        """The records that have some, or whose headers nobody asks for."""
+        headers = self.records.headers
+        places = range(len(self.records))
+        if None not in headers:
+            return places
+        for place in places:
+            if headers[place] is None:
+                self._note(place, "", "the name of a header is no text")
+        return [place for place in places if headers[place] is not None]
+
     def _with_schemas(
         self, places: Sequence[int], column: Sequence[bytes | None], header: IdHeader
     ) -> tuple[Sequence[int], list[bytes]]:
@@ -108,7 +119,8 @@ class RecordBatch:
         texts: list[bytes] = []
         for place in places:
             try:
-                texts.append(header.before(column[place] or b"", self.records.headers[place]))
+                headers = self.records.headers[place] or ()
+                texts.append(header.before(column[place] or b"", headers))
             except NoRowError as error:
                 self._note(place, "", str(error))
             else:
@@ -229,7 +241,8 @@ def _field(wanted: RecordField, records: Records, places: Sequence[int]) -> list
             return [_text(records.keys[place]) for place in places]
         case RecordField.HEADERS:
             return [
-                [(name, _text(value)) for name, value in records.headers[place]] for place in places
+                [(name, _text(value)) for name, value in records.headers[place] or ()]
+                for place in places
             ]
         case _:
             raise ValueError(f"{wanted.value} is of change events")

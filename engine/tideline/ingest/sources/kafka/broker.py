@@ -174,7 +174,23 @@ class _Reading:
                 f"{message.topic()}/{message.partition()} has no such offset any more",
                 path=self.source.uri,
             )
+        if error.code() == KafkaError._BAD_MSG:
+            self._note_damage(message, error)
+            return
         self.complaints.raise_for(self.source, _NO_RECORDS, error)
+
+    def _note_damage(self, message: Message, error: KafkaError) -> None:
+        """Raises where records of the range are damaged; what is behind it is the next one's."""
+        partition = TopicPartition(str(message.topic()), int(message.partition() or 0))
+        offset = int(message.offset() or 0)
+        if offset < self.ends.get(partition, 0):
+            raise StorageUnavailableError(
+                f"{partition} has damaged records from offset {offset:,} on ({error.str()}): "
+                "restore the partition from a replica; or take in those before with a lower "
+                "source.maxRecordsPerCommit, delete the damaged ones with kafka-delete-records, "
+                "and set source.onDataLoss: Skip",
+                path=self.source.uri,
+            )
 
     def _drop_finished(self, consumer: Consumer) -> None:
         """Partitions whose span was read to its end are read no further."""

@@ -108,6 +108,8 @@ def consumer_of(
         "fetch.wait.max.ms": FETCH_WAIT_MS,
         # The other values pass records over without a word.
         "auto.offset.reset": "error",
+        # Without it a value whose bytes have changed on a disk is handed out as any other.
+        "check.crcs": True,
         "enable.partition.eof": True,
         "isolation.level": source.isolation.value,
     }

@@ -121,11 +121,15 @@ def _numbered(value: Any, kind: pa.DataType) -> Any:
 
 
 def _one_line(value: bytes) -> bytes:
-    """The same JSON in one line; what is none stays."""
+    """The same JSON in one line: its lines end between tokens, and its numbers stay as they are
+    written. Raises NoRowError."""
+    if b"\n" not in value and b"\r" not in value:
+        return value
     try:
-        return json.dumps(json.loads(value), ensure_ascii=False).encode()
-    except ValueError:
-        return value.replace(b"\n", b" ").replace(b"\r", b" ")
+        json.loads(value.decode())
+    except (ValueError, RecursionError) as error:
+        raise NoRowError(f"the value is not one JSON object: {error}") from error
+    return value.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def _reason(error: Exception) -> str:

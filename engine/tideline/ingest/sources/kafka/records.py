@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from tideline.wording import counted
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _TIME_MS_MAX = (1 << 63) // 1000 - 1
 """Columns have microseconds."""
+_CALL_HEADERS = methodcaller("headers")
+"""Where a name is no text the client returns a value and sets an error as well: a call from Python
+does not look at both, and the error comes up in whatever runs next."""
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -49,8 +53,8 @@ class Records:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     times_ms: list[int | None] = field(default_factory=list)
-    headers: list[Headers] = field(default_factory=list)
-    """These two are empty where no column is of them."""
+    headers: list[Headers | None] = field(default_factory=list)
+    """These two are empty where no column is of them. Headers that cannot be read are None."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -79,9 +83,13 @@ class Records:
             )
 
 
-def headers_of(message: Message) -> Headers:
-    """Names, which may repeat, with their values."""
-    found = message.headers() or ()
+def headers_of(message: Message) -> Headers | None:
+    """Names, which may repeat, with their values. None where a name is no text: clients in C write
+    any bytes."""
+    try:
+        found = _CALL_HEADERS(message) or ()
+    except SystemError:
+        return None
     return tuple(
         (name, value.encode() if isinstance(value, str) else value)
         for name, value in (found.items() if isinstance(found, dict) else found)

@@ -4,45 +4,29 @@
    once in a process.
 2. A schema may refer to versions of other subjects for types that these define. They are fetched
    too, deleted ones as well, and put where they are named (`avro_references`).
-3. The registry is a server that a spec names: no redirect is followed, an answer has limits of time
-   and size, and what it says is a schema or an error.
+3. What a registry says is a schema or an error (`registry_requests`).
 
-Credentials are variables of the environment: SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD;
-SCHEMA_REGISTRY_CA_FILE, or SCHEMA_REGISTRY_CA with the PEM text, for an authority of its own.
 Source: Confluent's Schema Registry API.
 """
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
-import os
-import ssl
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tideline.bounded.parsing import PARSER_FAULTS, parse_json
-from tideline.errors import ConfigError, CorruptTableError, StorageUnavailableError
+from tideline.errors import ConfigError, CorruptTableError
 from tideline.ingest.sources.kafka.avro_references import Definitions
 from tideline.ingest.sources.kafka.decoded import NoRowError
+from tideline.ingest.sources.kafka.registry_requests import registry_answer
 from tideline.ingest.sources.kafka.schema_id import SchemaId
-from tideline.secret_values import note_secrets
 
-_ANSWER_S = 20.0
-_ANSWER_BYTES_MAX = 4 << 20
-_CHUNK_BYTES = 1 << 16
-_SCHEMES = ("http://", "https://")
 _SCHEMAS_KEPT = 1_000
 _REFERENCES_MAX = 100
 _NAME_MAX = 100
-_UNKNOWN, _REFUSALS = 404, (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +106,15 @@ def _parsed(schema: str) -> Any:
 
 
 def _fetched(registry: str, path: str, what: str) -> _Answer:
-    answer = _get(f"{registry.rstrip('/')}/{path}", registry, what)
+    answer = registry_answer(registry, path, what)
     try:
         content = parse_json(answer, what="answer of the schema registry")
-        schema = str(content["schema"])
+        schema = content["schema"]
         kind, references = content.get("schemaType", "AVRO"), content.get("references") or ()
     except (CorruptTableError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError("what answers is no schema registry", path=registry) from error
+    if not isinstance(schema, str):
+        raise ConfigError("what answers is no schema registry", path=registry)
     if kind != "AVRO":
         raise NoRowError(f"{what} is no Avro, but {kind}")
     try:
@@ -136,67 +122,3 @@ def _fetched(registry: str, path: str, what: str) -> _Answer:
         return _Answer(schema, tuple(versions))
     except (KeyError, TypeError, ValueError) as error:
         raise NoRowError(f"{what} refers to others, but not to versions of subjects") from error
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _get(url: str, registry: str, what: str) -> bytes:
-    if not registry.startswith(_SCHEMES):
-        raise ConfigError("schemaRegistry is an address of http or https", value=registry)
-    request = urllib.request.Request(url, headers=_headers())
-    try:
-        with _opener().open(request, timeout=_ANSWER_S) as response:
-            return _body(response, registry, what)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == _UNKNOWN:
-            message = f"the schema registry has no {what}: is it the one of this topic?"
-            raise NoRowError(message) from error
-        if error.code in _REFUSALS:
-            message = f"the schema registry refuses this client: {error.code}"
-            raise ConfigError(message, path=registry) from error
-        message = f"the schema registry answers {error.code}"
-        raise StorageUnavailableError(message, path=registry) from error
-    except (OSError, http.client.HTTPException) as error:
-        message = f"the schema registry does not answer: {error}"
-        raise StorageUnavailableError(message, path=registry) from error
-
-
-def _body(response: http.client.HTTPResponse, registry: str, what: str) -> bytes:
-    """All of an answer; one that trickles has no more time than one that is silent."""
-    until_s = time.monotonic() + _ANSWER_S
-    body = b""
-    while chunk := response.read1(_CHUNK_BYTES):
-        body += chunk
-        if len(body) > _ANSWER_BYTES_MAX:
-            raise NoRowError(f"{what} has more than {_ANSWER_BYTES_MAX:,} bytes")
-        if time.monotonic() > until_s:
-            message = f"the schema registry takes more than {_ANSWER_S:.0f} s for an answer"
-            raise StorageUnavailableError(message, path=registry)
-    return body
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    authority = os.environ.get("SCHEMA_REGISTRY_CA_FILE")
-    text = os.environ.get("SCHEMA_REGISTRY_CA")
-    try:
-        context = ssl.create_default_context(cafile=authority or None, cadata=text or None)
-    except OSError as error:
-        message = "SCHEMA_REGISTRY_CA_FILE or SCHEMA_REGISTRY_CA cannot be read"
-        raise ConfigError(message, path=authority) from error
-    return urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=context))
-
-
-def _headers() -> Mapping[str, str]:
-    name = os.environ.get("SCHEMA_REGISTRY_USERNAME")
-    password = os.environ.get("SCHEMA_REGISTRY_PASSWORD", "")
-    if not name:
-        return {}
-    token = base64.b64encode(f"{name}:{password}".encode()).decode()
-    note_secrets((password, token))
-    return {"Authorization": f"Basic {token}"}

@@ -146,7 +146,8 @@ class Changes:
             raise ConfigError(
                 f"recordKey is {', '.join(self.key)}, and changes name rows by "
                 f"{', '.join(sorted(identity)) or 'nothing'}: make them the same, or alter table "
-                f"{relation.schema}.{relation.name} replica identity full",
+                f"{relation.schema}.{relation.name} replica identity full; changes that are in the "
+                "log already stay as they are: copy the table again (tideline resync)",
                 path=self.uri,
             )
         self._relation, self._places = relation, places
