@@ -10,6 +10,7 @@ from tideline.ingest.sources.kafka.avro_references import Definitions
 from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
 from tideline.ingest.sources.kafka.change_events import Events
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.schema_registry import SchemaRegistry
 
 KIND = {"type": "enum", "name": "Kind", "namespace": "shop.base", "symbols": ["A", "B"]}
@@ -56,7 +57,7 @@ def orders(registry: SchemaRegistry) -> tuple[int, Any]:
 
 
 def read(registry: SchemaRegistry, *values: bytes) -> Decoded:
-    return read_avro_values(values, registry.address, WantedColumns())
+    return read_avro_values(values, Registry(registry.address), WantedColumns())
 
 
 def fault(registry: SchemaRegistry, number: int) -> str:
@@ -135,7 +136,7 @@ def test_change_events_and_keys_have_types_of_other_subjects(registry: SchemaReg
                                {"name": "day", "type": ["null", "int"]}]}  # fmt: skip
     value = {"before": None, "after": after, "source": {}, "op": "c"}
     written = registry.encode(number, value, whole(plain, schema=envelope))
-    found = Events(WantedColumns()).read_avro([written], registry.address)
+    found = Events(WantedColumns()).read_avro([written], Registry(registry.address))
     assert not found.faults
     (event,) = found.rows.to_pylist()
     assert (event["id"], str(event["amount"]), str(event["day"])) == (7, "2.50", "2022-01-08")
@@ -143,7 +144,9 @@ def test_change_events_and_keys_have_types_of_other_subjects(registry: SchemaReg
     named = registry.refer("orders-key", "shop.orders.Value", to("row"))
     key = registry.encode(named, after, plain)
     wanted = WantedColumns(pa.schema({"id": pa.int64()}))
-    assert read_avro_keys([key], registry.address, wanted).rows.column("id").to_pylist() == [7]
+    assert read_avro_keys([key], Registry(registry.address), wanted).rows.column(
+        "id"
+    ).to_pylist() == [7]
 
 
 def test_what_is_wrong_with_references_is_the_fault_of_the_values_alone(

@@ -11,6 +11,7 @@ import pytest
 
 from tideline.ingest.sources.kafka.avro_rows import read_avro_values
 from tideline.ingest.sources.kafka.decoded import WantedColumns
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.schema_registry import SchemaRegistry
 from tideline.testing.topic_feed import TopicFeed
@@ -33,7 +34,7 @@ def read(registry: SchemaRegistry, kind: Any, *values: Any) -> tuple[pa.DataType
     number = registry.register(record(("id", "long"), ("u", kind), ("behind", "string")))
     rows = [{"id": n, "u": value, "behind": f"b{n}"} for n, value in enumerate(values)]
     found = read_avro_values(
-        [registry.encode(number, row) for row in rows], registry.address, WantedColumns()
+        [registry.encode(number, row) for row in rows], Registry(registry.address), WantedColumns()
     )
     assert not found.faults, found.faults
     assert found.rows.column("id").to_pylist() == list(range(len(values)))
@@ -104,7 +105,7 @@ def test_a_value_that_is_none_spoils_no_other(registry: SchemaRegistry) -> None:
     good = [registry.encode(number, {"id": n, "u": f"v{n}"}) for n in range(4)]
     # The number of a type that the union has not, a record of another type, an end too early.
     bad = [good[0][:6] + b"\x08\x02x", good[1][:7], good[2] + b"x"]
-    found = read_avro_values([*good, *bad], registry.address, WantedColumns())
+    found = read_avro_values([*good, *bad], Registry(registry.address), WantedColumns())
     assert set(found.faults) == {4, 5, 6}
     assert found.numbers == [0, 1, 2, 3]
     assert [row["u"]["member0"] for row in found.rows.to_pylist()] == ["v0", "v1", "v2", "v3"]

@@ -15,6 +15,7 @@ from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka import registry_requests
 from tideline.ingest.sources.kafka.avro_rows import read_avro_keys, read_avro_values
 from tideline.ingest.sources.kafka.decoded import WantedColumns
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.schema_registry import SchemaRegistry
 
 
@@ -56,7 +57,7 @@ def test_columns_are_those_of_the_schemas_by_which_values_were_written(
         registry.encode(second, row),
         registry.encode(first, {"id": 3, "v": "c"}),
     ]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert not found.faults
     rows = dict(zip(found.numbers, found.rows.to_pylist(), strict=True))
     assert (rows[0]["id"], rows[0]["v"], rows[0]["amount"]) == (1, "a", None)
@@ -74,7 +75,7 @@ def test_declared_columns_are_cast_and_others_left_out(registry: SchemaRegistry)
         registry.encode(number, {"id": 2, "n": "x", "more": 1}),
     ]
     declared = pa.schema({"id": pa.int64(), "n": pa.int64(), "absent": pa.string()})
-    found = read_avro_values(values, registry.address, WantedColumns(declared))
+    found = read_avro_values(values, Registry(registry.address), WantedColumns(declared))
     assert found.rows.to_pylist() == [{"id": 1, "n": 17, "absent": None}]
     assert found.numbers == [0]
     assert "column n" in found.faults[1]
@@ -87,7 +88,7 @@ def test_a_value_that_does_not_end_where_its_bytes_do_spoils_no_other(
     good = registry.encode(number, {"id": 1, "v": "a"})
     # One byte too many here and one too few there would fit as a whole.
     values = [good, good + b"\x02", good[:-1], b"", b"\0\0", b"{}", good]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert found.numbers == [0, 6]
     assert found.rows.to_pylist() == [{"id": 1, "v": "a"}] * 2
     assert set(found.faults) == {1, 2, 3, 4, 5}
@@ -98,7 +99,7 @@ def test_a_key_is_a_record_or_the_value_of_the_only_column(registry: SchemaRegis
     keys = pa.schema({"id": pa.int64()})
     as_record, alone = registry.register(record(("id", "int"))), registry.register("long")
     values = [registry.encode(as_record, {"id": 5}), registry.encode(alone, 6)]
-    found = read_avro_keys(values, registry.address, WantedColumns(keys))
+    found = read_avro_keys(values, Registry(registry.address), WantedColumns(keys))
     assert sorted(row["id"] for row in found.rows.to_pylist()) == [5, 6]
     assert not found.faults
 
@@ -106,7 +107,7 @@ def test_a_key_is_a_record_or_the_value_of_the_only_column(registry: SchemaRegis
 def test_an_array_of_nothing_makes_no_memory_of_a_few_bytes(registry: SchemaRegistry) -> None:
     number = registry.register(record(("a", {"type": "array", "items": "null"})))
     bomb = b"\0" + number.to_bytes(4, "big") + b"\xfe\xff\xff\xff\x0f\0"
-    found = read_avro_values([bomb], registry.address, WantedColumns())
+    found = read_avro_values([bomb], Registry(registry.address), WantedColumns())
     assert not found.numbers
     assert "no bytes" in found.faults[0]
 
@@ -127,7 +128,7 @@ def test_a_schema_that_is_none_is_the_fault_of_its_values_alone(
     good = registry.register(PLAIN)
     registry.answers[7] = answer
     values = [b"\0\0\0\0\x07abc", registry.encode(good, {"id": 1, "v": "a"})]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert found.numbers == [1]
     assert reason in found.faults[0]
 
@@ -152,7 +153,7 @@ def test_a_registry_that_answers_otherwise_is_named(
 ) -> None:
     registry.answers[1] = answer
     with pytest.raises(error, match=words):
-        read_avro_values([b"\0\0\0\0\x01abc"], registry.address, WantedColumns())
+        read_avro_values([b"\0\0\0\0\x01abc"], Registry(registry.address), WantedColumns())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_an_answer_that_never_ends_has_its_time_as_a_whole(
         trickling.start()
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(StorageUnavailableError, match="takes more than"):
-            read_avro_values([b"\0\0\0\0\x01abc"], address, WantedColumns())
+            read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
         ended.set()
         trickling.join()
 
@@ -184,7 +185,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_again() -> None:
         cutting.start()
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(StorageUnavailableError, match="was cut off"):
-            read_avro_values([b"\0\0\0\0\x01abc"], address, WantedColumns())
+            read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
         cutting.join()
 
 
@@ -201,12 +202,12 @@ def trickle(listening: socket.socket, answer: bytes, ended: threading.Event) -> 
 @pytest.mark.parametrize("address", ["file:///etc", "ftp://127.0.0.1", "nothing"])
 def test_only_http_is_an_address(address: str) -> None:
     with pytest.raises(ConfigError, match="address of http"):
-        read_avro_values([b"\0\0\0\0\x01abc"], address, WantedColumns())
+        read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
 
 
 def test_a_registry_that_is_away_is_a_reason_to_try_again() -> None:
     with pytest.raises(StorageUnavailableError, match="does not answer"):
-        read_avro_values([b"\0\0\0\0\x01abc"], "http://127.0.0.1:1", WantedColumns())
+        read_avro_values([b"\0\0\0\0\x01abc"], Registry("http://127.0.0.1:1"), WantedColumns())
 
 
 def test_credentials_are_the_environments_and_a_schema_is_fetched_once(
@@ -217,5 +218,5 @@ def test_credentials_are_the_environments_and_a_schema_is_fetched_once(
     number = registry.register(PLAIN)
     value = registry.encode(number, {"id": 1, "v": "a"})
     for _ in range(3):
-        read_avro_values([value], registry.address, WantedColumns())
+        read_avro_values([value], Registry(registry.address), WantedColumns())
     assert registry.authorizations == ["Basic dXNlcjpoaWRkZW4="]

@@ -15,6 +15,7 @@ import pytest
 from tideline.ingest.sources.kafka.change_events import Events, TruncateError
 from tideline.ingest.sources.kafka.declared import UNAVAILABLE, RecordField
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.schema_registry import CONNECT, connect_envelope, schema_registry
 
 TIMES = "io.debezium.time."
@@ -281,7 +282,7 @@ def test_events_in_avro_mean_what_their_connect_names_say() -> None:
             registry.encode(other, {}),
         ]
         events = Events(WantedColumns(), (RecordField.LSN,))
-        found = events.read_avro(values, registry.address)
+        found = events.read_avro(values, Registry(registry.address))
     assert found.rows.to_pylist()[0] == {
         "id": 1,
         "amount": Decimal("-1.25"),

@@ -16,6 +16,7 @@ from tideline.ingest.sources.kafka.avro_rows import read_avro_values
 from tideline.ingest.sources.kafka.change_events import Events
 from tideline.ingest.sources.kafka.declared import RecordField
 from tideline.ingest.sources.kafka.decoded import Decoded, WantedColumns
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.schema_registry import CONNECT, SchemaRegistry, connect_envelope
 
 TIMES = "io.debezium.time."
@@ -92,7 +93,7 @@ def test_a_decimal_of_more_digits_than_its_column_is_bad_and_not_another_number(
         registry.encode(number, {"id": 1, "v": (10**9).to_bytes(4, "big")}, plain),
         registry.encode(number, {"id": 2, "v": b"\x07"}, plain),
     ]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert "does not fit" in found.faults[0]
     assert found.rows.column("v").to_pylist() == [Decimal("0.07")]
 
@@ -126,9 +127,11 @@ def test_a_transaction_that_is_text_is_a_reason(registry: SchemaRegistry) -> Non
     number = registry.register(of)
     value = {"before": None, "after": {"id": 1}, "source": {"txId": "6.28.807"}, "op": "c"}
     values = [registry.encode(number, value)]
-    found = Events(WantedColumns(), (RecordField.TRANSACTION,)).read_avro(values, registry.address)
+    found = Events(WantedColumns(), (RecordField.TRANSACTION,)).read_avro(
+        values, Registry(registry.address)
+    )
     assert "the source of the event, for _event_tx_id" in found.faults[0]
-    assert Events(WantedColumns()).read_avro(values, registry.address).rows.num_rows == 1
+    assert Events(WantedColumns()).read_avro(values, Registry(registry.address)).rows.num_rows == 1
 
 
 INT, TEXT, DAY = column("int32"), column("string"), column("int32", f"{TIMES}Date")
@@ -158,7 +161,7 @@ def test_of_types_of_avro_that_do_not_go_together_the_first_counts(
         registry.encode(first, {"id": 1, "v": "a", "n": 1}),
         registry.encode(later, {"id": 2, "v": 7, "n": 1 << 40}),
     ]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert not found.faults
     assert found.rows.to_pylist() == [
         {"id": 1, "v": "a", "n": 1},

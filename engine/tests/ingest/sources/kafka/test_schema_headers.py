@@ -14,6 +14,7 @@ from tideline.ingest.sources.kafka.avro_rows import read_avro_values
 from tideline.ingest.sources.kafka.declared import RecordField
 from tideline.ingest.sources.kafka.decoded import NoRowError, WantedColumns
 from tideline.ingest.sources.kafka.schema_id import IdHeader
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.schema_registry import SchemaRegistry
 from tideline.testing.topic_feed import TopicFeed
@@ -41,7 +42,7 @@ def test_a_number_and_a_guid_stand_for_one_schema(registry: SchemaRegistry) -> N
     number = registry.register(ROW)
     datum = registry.datum(number, row(1, "a"))
     values = [b"\0" + number.to_bytes(4) + datum, by_guid(registry, number) + datum]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert found.rows.to_pylist() == [row(1, "a")] * 2
     assert registry.asked == [f"/schemas/ids/{number}", f"/schemas/guids/{registry.guid(number)}"]
 
@@ -52,7 +53,7 @@ def test_a_guid_that_the_registry_does_not_know_is_the_fault_of_its_values(
     number = registry.register(ROW)
     good = by_guid(registry, number) + registry.datum(number, row(1, "a"))
     values = [by_guid(registry, 9) + b"abc", good, by_guid(registry, 1)[:9], b"\2abc"]
-    found = read_avro_values(values, registry.address, WantedColumns())
+    found = read_avro_values(values, Registry(registry.address), WantedColumns())
     assert found.numbers == [1]
     assert f"no schema {registry.guid(9)}: is it the one" in found.faults[0]
     assert "number or the GUID" in found.faults[2] and "number or the GUID" in found.faults[3]

@@ -24,14 +24,14 @@ from tideline.ingest.sources.kafka.decoded import (
     read_halves,
 )
 from tideline.ingest.sources.kafka.schema_id import by_schema
-from tideline.ingest.sources.kafka.schema_registry import avro_schema
+from tideline.ingest.sources.kafka.schema_registry import Registry
 
 _AT_ONCE = 10_000
 ReadRows = Callable[[Sequence[bytes], str], pa.Table]
 """Rows of Avro records by their schema, one for each. Raises NoRowError."""
 
 
-def read_avro_values(values: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
+def read_avro_values(values: Sequence[bytes], registry: Registry, wanted: WantedColumns) -> Decoded:
     """The rows of values. Raises ConfigError, StorageUnavailableError for the registry's sake."""
 
     def read_as(known: WantedColumns) -> Decoded:
@@ -43,7 +43,7 @@ def read_avro_values(values: Sequence[bytes], registry: str, wanted: WantedColum
     return read_as_first(wanted, read_as)
 
 
-def read_avro_keys(keys: Sequence[bytes], registry: str, wanted: WantedColumns) -> Decoded:
+def read_avro_keys(keys: Sequence[bytes], registry: Registry, wanted: WantedColumns) -> Decoded:
     """The rows that keys of records name, in columns of the record key."""
     names = [] if wanted.declared is None else wanted.declared.names
 
@@ -56,7 +56,7 @@ def read_avro_keys(keys: Sequence[bytes], registry: str, wanted: WantedColumns) 
 
 
 def read_by_schema(
-    values: Sequence[bytes], registry: str, read: ReadRows, wanted: WantedColumns
+    values: Sequence[bytes], registry: Registry, read: ReadRows, wanted: WantedColumns
 ) -> Decoded:
     """What `read` makes of the values of each schema, one after another. Raises MixedTypesError."""
     faults: dict[int, str] = {}
@@ -65,7 +65,7 @@ def read_by_schema(
     for wanted_id, group in by_schema(values, faults).items():
         places = group.places
         try:
-            schema = avro_schema(registry, wanted_id)
+            schema = registry.schema(wanted_id)
         except NoRowError as error:
             faults.update(dict.fromkeys(places, str(error)))
             continue

@@ -41,6 +41,7 @@ from tideline.ingest.sources.kafka.decoded import (
     read_halves,
 )
 from tideline.ingest.sources.kafka.json_rows import TEXTS_OF_NUMBERS, json_rows, with_numbers
+from tideline.ingest.sources.kafka.schema_registry import Registry
 
 _OPERATION = "op"
 _UPSERTS, _UPDATE = ("c", "u", "r"), "u"
@@ -79,7 +80,7 @@ class Events:
             self.wanted, lambda known: replace(self, wanted=known)._read_json(values)
         )
 
-    def read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
+    def read_avro(self, values: Sequence[bytes], registry: Registry) -> Decoded:
         """Of values behind the number of their schema."""
         return read_as_first(
             self.wanted, lambda known: replace(self, wanted=known)._read_avro(values, registry)
@@ -98,7 +99,7 @@ class Events:
             faults |= {group.places[at]: reason for at, reason in bad.items()}
         return self._decoded(tables, numbers, faults)
 
-    def _read_avro(self, values: Sequence[bytes], registry: str) -> Decoded:
+    def _read_avro(self, values: Sequence[bytes], registry: Registry) -> Decoded:
         def read(datums: Sequence[bytes], schema: str) -> pa.Table:
             found = avro_rows(datums, schema)
             if not _NAMES.issubset(found.schema.names):

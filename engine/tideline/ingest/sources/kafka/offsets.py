@@ -114,9 +114,11 @@ class KafkaOffsets:
             for span in waiting
             if lengths[span.partition]
         )
+        taken = KafkaRange(spans) if known is None else KafkaRange(spans, schemas=known.schemas)
         if not on_spark:
-            return KafkaRange(spans)
-        return KafkaRange(spans, sum(lengths.values()) * _offset_bytes(known), on_spark=True)
+            return taken
+        size_bytes = sum(lengths.values()) * _offset_bytes(known)
+        return replace(taken, size_bytes=size_bytes, on_spark=True)
 
     def plan_again(self, after: Position, *, inserts: bool) -> KafkaRange | Lost:
         if not self.partitions:

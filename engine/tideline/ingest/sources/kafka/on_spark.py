@@ -22,9 +22,11 @@ from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.batch_rules import DELETED_FLAG
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.reader import Kept
 from tideline.ingest.sources.kafka.records import KafkaRange
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.ingest.sources.kafka.span_tasks import (
     BLOCK_RECORDS,
     BLOCK_SCHEMA,
@@ -64,9 +66,9 @@ class KeptRecords:
         cls, declared: DeclaredKafka, session: SparkSession, taken: KafkaRange, shape: Shape
     ) -> KeptRecords:
         """Raises as reading in one process does."""
-        ValueReader(declared, shape).check()
+        ValueReader(declared, shape, Registry(declared.registry)).check()
         spans = taken.divided(_span_length(taken, session.sparkContext.defaultParallelism))
-        task = ReadSpans(declared, shape, spans, taken.shifts, BLOCK_RECORDS)
+        task = ReadSpans(declared, shape, spans, taken.shifts, taken.schemas, BLOCK_RECORDS)
         tasks = numbered(session, max(1, len(spans)))
         blocks = read_once(tasks.mapInArrow(task, arrow_to_spark(BLOCK_SCHEMA)))
         try:
@@ -83,7 +85,7 @@ class KeptRecords:
             blocks,
             columns_of_blocks(bytes(row["columns"]) for row in found),
             Measured(
-                replace(taken, size_bytes=size_bytes),
+                replace(taken, size_bytes=size_bytes, schemas=KnownSchemas()),
                 sum(row["records"] for row in found),
                 size_bytes,
             ),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.records import KafkaRange, TopicPartition
 
 KIND = "kafka"
@@ -21,13 +22,14 @@ KIND = "kafka"
 class KafkaPosition:
     """`topic_ids` by topic, `next` offsets by partition. The commit before it took in
     `offset_bytes` for each offset, and looked at the topics at `looked_ms`; 0 is not known. The
-    records before `next` end in `epochs`, as far as these are known."""
+    records before `next` end in `epochs`, and were read by `schemas`, as far as these are known."""
 
     topic_ids: Mapping[str, str]
     next: Mapping[TopicPartition, int]
     offset_bytes: int = 0
     looked_ms: int = 0
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)
 
     @property
     def kind(self) -> str:
@@ -51,7 +53,12 @@ class KafkaPosition:
             if epoch is not None:
                 epochs[span.partition] = epoch
         return KafkaPosition(
-            {**self.topic_ids, **ids}, {**self.next, **ends}, offset_bytes, looked_ms, epochs
+            {**self.topic_ids, **ids},
+            {**self.next, **ends},
+            offset_bytes,
+            looked_ms,
+            epochs,
+            self.schemas.with_used(taken.schemas),
         )
 
     def __str__(self) -> str:
@@ -70,6 +77,7 @@ class KafkaPosition:
             "topics": topics,
             "offsetBytes": self.offset_bytes,
             "lookedMs": self.looked_ms,
+            **self.schemas.stored(),
         }
 
     @classmethod
@@ -90,4 +98,5 @@ class KafkaPosition:
                 for topic, found in topics.items()
                 for number, epoch in dict(found.get("epochs", {})).items()
             },
+            KnownSchemas.from_stored(content),
         )

@@ -19,6 +19,7 @@ from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.read_engine import ReadEngine
 from tideline.ingest.sources.kafka.records import TopicPartition
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.set_aside import keep_bad_rows, refused_part
 from tideline.ingest.sources.source import (
@@ -57,7 +58,8 @@ class KafkaSource:
     def read(self, taken: Range, shape: Shape, bytes_max: int) -> Rows | ForSpark:
         """The rows, deletes marked, and the records that are none."""
         wanted = kafka_range_of(taken)
-        reader = ValueReader(self.declared, shape)
+        registry = Registry(self.declared.registry, wanted.schemas)
+        reader = ValueReader(self.declared, shape, registry)
         reader.check()
         if wanted.on_spark:
             return ForSpark("a range of this size is read on Spark")
@@ -69,7 +71,8 @@ class KafkaSource:
                 return self._too_large(bytes_max)
         require_same_topics(self.declared, wanted, epochs)
         rows = batch.rows()
-        return replace(rows, taken=replace(wanted.ended_in(epochs), size_bytes=rows.size_bytes))
+        read = replace(wanted.ended_in(epochs), schemas=registry.used())
+        return replace(rows, taken=replace(read, size_bytes=rows.size_bytes))
 
     def _too_large(self, bytes_max: int) -> ForSpark:
         """Raises ConfigError where only this process may read."""

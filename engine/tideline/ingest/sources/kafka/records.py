@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.wording import counted
 
 if TYPE_CHECKING:
@@ -126,12 +127,14 @@ class Span:
 class KafkaRange:
     """Spans, each of another partition. Their `size_bytes` are estimated for a range that is read
     `on_spark`; of others only reading shows them. Where it `begins_again` what was read before
-    counts no more."""
+    counts no more. Its `schemas` are those by which records before it were read; once it was read,
+    its own."""
 
     spans: tuple[Span, ...] = ()
     size_bytes: int = 0
     on_spark: bool = False
     begins_again: bool = False
+    schemas: KnownSchemas = field(default_factory=KnownSchemas)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,7 +205,7 @@ class KafkaRange:
         again = {"beginsAgain": True} if self.begins_again else {}
         epochs = [span.epoch for span in self.spans]
         known = {"epochs": epochs} if any(epoch is not None for epoch in epochs) else {}
-        return {"spans": spans, **large, **again, **known}
+        return {"spans": spans, **large, **again, **known, **self.schemas.stored()}
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> KafkaRange:
@@ -223,4 +226,5 @@ class KafkaRange:
             size_bytes=int(content.get("sizeBytes", 0)),
             on_spark=bool(content.get("onSpark", False)),
             begins_again=bool(content.get("beginsAgain", False)),
+            schemas=KnownSchemas.from_stored(content),
         )

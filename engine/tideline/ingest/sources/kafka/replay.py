@@ -46,7 +46,7 @@ def replay_topics(
         rows += max(0, end - begin)
         for at in range(begin, end, length):
             span = Span(partition, topic_id, at, min(at + length, end))
-            ranges.append(ReplayRange(KafkaRange((span,))))
+            ranges.append(ReplayRange(KafkaRange((span,), schemas=until.schemas)))
 
     def keeps_after(position: Position) -> bool:
         assert isinstance(position, KafkaPosition)

@@ -22,7 +22,9 @@ from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.sources.kafka.batch import RecordBatch
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
+from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Shape
 from tideline.spark.task_errors import carried_errors
@@ -50,6 +52,7 @@ class ReadSpans:
     shape: Shape
     spans: tuple[Span, ...]
     shifts: Mapping[TopicPartition, int]
+    schemas: KnownSchemas
     block_records: int = BLOCK_RECORDS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +75,9 @@ class ReadSpans:
         yield self._block(batch, span)
 
     def _batch(self) -> RecordBatch:
-        return RecordBatch(self.declared, self.shape, ValueReader(self.declared, self.shape))
+        registry = Registry(self.declared.registry, self.schemas)
+        reader = ValueReader(self.declared, self.shape, registry)
+        return RecordBatch(self.declared, self.shape, reader)
 
     def _block(self, batch: RecordBatch, span: Span) -> pa.RecordBatch:
         found = batch.rows()

@@ -24,6 +24,7 @@ from tideline.ingest.sources.kafka.json_rows import read_json_values
 from tideline.ingest.sources.kafka.row_change_forms import CANAL, MAXWELL
 from tideline.ingest.sources.kafka.row_changes import RowChanges
 from tideline.ingest.sources.kafka.schema_id import has_schema
+from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.ingest.sources.on_truncate import OnTruncate
 from tideline.ingest.sources.source import Shape
 
@@ -34,6 +35,7 @@ class ValueReader:
 
     declared: DeclaredKafka
     shape: Shape
+    registry: Registry
 
     @property
     def reads_keys(self) -> bool:
@@ -60,11 +62,11 @@ class ValueReader:
                 column = self._raw_column()
                 return _raw(texts, column)
             case ValueFormat.AVRO:
-                return read_avro_values(texts, declared.registry, self._wanted())
+                return read_avro_values(texts, self.registry, self._wanted())
             case ValueFormat.DEBEZIUM_JSON:
                 return self._events().read_json(texts)
             case ValueFormat.DEBEZIUM_AVRO:
-                return self._events().read_avro(texts, declared.registry)
+                return self._events().read_avro(texts, self.registry)
             case ValueFormat.MAXWELL_JSON | ValueFormat.CANAL_JSON:
                 return self._changes().read(texts)
 
@@ -80,7 +82,7 @@ class ValueReader:
             return found
         keys = [texts[place] for place in packed]
         wanted = WantedColumns(columns)
-        return found.with_those(read_avro_keys(keys, self.declared.registry, wanted).at(packed))
+        return found.with_those(read_avro_keys(keys, self.registry, wanted).at(packed))
 
     def _is_packed(self, key: bytes) -> bool:
         return self.declared.value is ValueFormat.AVRO and has_schema(key)
