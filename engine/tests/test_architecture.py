@@ -52,6 +52,7 @@ SDK_HOMES = {
 # Spark, Arrow or the Kubernetes client. Put off for any other reason an import hides a cycle.
 NEEDS_AN_EXTRA = (
     "tideline.erasure.",
+    "tideline.formats.frame_rows.",
     "tideline.formats.history_file.",
     "tideline.formats.parquet_footer.",
     "tideline.formats.row_dataset.",

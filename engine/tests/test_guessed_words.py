@@ -71,7 +71,7 @@ def test_a_condition_in_sql_and_a_limit_are_taken_everywhere(table: LakeTable) -
     assert table.head(2, ["id"], "n = 3").to_pylist() == [{"id": "c"}]
     assert table.to_pandas(limit=1).shape == (1, 4)
     assert table.to_polars(where="n = 1")["id"].to_list() == ["a"]
-    with pytest.raises(ConfigError, match="no such columns"):
+    with pytest.raises(ConfigError, match="no such column"):
         table.to_batches(["m"])
     with pytest.raises(ConfigError, match="no such column"):
         table.count("m > 1")

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tideline.clock import Clock
+from tideline.formats.column_choice import chosen_columns
 from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.readable_table import Columns, chosen_columns
+from tideline.readable_table import Columns
 from tideline.services.run import ServiceRun
 from tideline.writable_table import Options, WritableTable
 

@@ -113,8 +113,6 @@ def _listed(rows: Any, table: IcebergTable) -> Any:
     if not isinstance(rows, (list, tuple)):
         return rows
     columns = arrow_schema(with_carried_variants(table.metadata).schema().fields)
-    if not rows:
-        return columns.empty_table()
     found = dict_rows(rows, columns)
     return rows if found is None else found
 

@@ -44,6 +44,7 @@ from tideline.hudi.upgrade.run import preview_version_change, run_version_change
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
+from tideline.readable_table import Columns
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.settings.setting import SettingPlace
@@ -279,7 +280,7 @@ class LakeTable(ShownTable, TableWords):
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Columns = None,
         filter: Any = None,
         as_of: Any = None,
         limit: int | None = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError
+from tideline.formats.column_choice import NO_COLUMNS, chosen_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from tideline.formats.row_dataset import RowDataset
 
-Columns = Sequence[str] | None
-"""Names of columns, in the order that is wanted; None for all."""
+Columns = str | Sequence[str] | None
+"""Names of columns, in the order that is wanted; a text is one, None is all."""
 
 
 class ReadableTable(ABC):
@@ -125,20 +126,14 @@ class ReadableTable(ABC):
         self, connection: duckdb.DuckDBPyConnection | None = None, as_of: Any = None
     ) -> duckdb.DuckDBPyRelation:
         """A relation of DuckDB, in `connection` or its own default: a query over the rows of this
-        moment reads the columns and rows that it needs, batch after batch."""
+        moment reads the columns and rows that it needs, batch after batch. Raises ConfigError for
+        a table without columns, which DuckDB does not have."""
         found = _require("duckdb", "sql")
         reader = found if connection is None else connection
-        return reader.from_arrow(self.to_pyarrow_dataset(as_of))
-
-
-def chosen_columns(columns: Columns, known: Sequence[str]) -> list[str]:
-    """The columns that are wanted. Raises ConfigError for those that the table does not have."""
-    chosen = list(known if columns is None else columns)
-    unknown = [name for name in chosen if name not in known]
-    if unknown:
-        message = f"no such columns; there are {', '.join(known)}"
-        raise ConfigError(message, value=", ".join(unknown))
-    return chosen
+        dataset = self.to_pyarrow_dataset(as_of)
+        if not dataset.schema.names:
+            raise ConfigError(NO_COLUMNS)
+        return reader.from_arrow(dataset)
 
 
 def _condition(dataset: RowDataset, where: Any) -> Any:

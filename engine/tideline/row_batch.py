@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tideline.errors import ConfigError
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.write.config import WriteConfig
@@ -52,7 +51,12 @@ class RowBatch:
     def of(
         cls, rows: Any, table: HoodieTable, operation: WriteOperation, config: WriteConfig
     ) -> RowBatch:
-        """The batch, with nothing computed yet. Raises ConfigError for what has no rows."""
+        """The batch, with nothing computed yet.
+
+        Raises ConfigError for what has no rows, InvalidDataError for a column that is there twice
+        and for values that have no common type.
+        """
+        from tideline.formats.frame_rows import no_rows
         from tideline.in_process.dict_rows import dict_rows
         from tideline.in_process.run import arrow_table, why_spark
 
@@ -67,12 +71,7 @@ class RowBatch:
 
             return cls(table, operation, config, frame=arrow_frame(found, table.location))
         if not hasattr(rows, "sparkSession"):
-            raise ConfigError(
-                "rows are written from a Spark DataFrame, pyarrow, pandas, an Arrow stream or a "
-                "list of dicts",
-                table=table.uri,
-                value=type(rows).__name__,
-            )
+            raise no_rows(rows, table.uri)
         return cls(table, operation, config, frame=rows)
 
     @classmethod

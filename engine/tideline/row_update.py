@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, ConflictError, InvalidDataError, UnsupportedTableError
 from tideline.formats.column_changes import with_changes
+from tideline.formats.column_choice import no_such_column
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.keys.key_generator import KeyGenerator
 from tideline.hudi.keys.virtual_key import column_at, virtual_keys
@@ -83,8 +84,7 @@ def _check(table: HoodieTable, schema: pa.Schema, changes: Mapping[str, Any]) ->
     fixed = {*config.record_key_fields, *config.partition_fields}
     for name in changes:
         if name not in schema.names or is_meta_column(name):
-            known = ", ".join(shown_names(schema.names, meta=False))
-            raise ConfigError(f"no such column; there are {known}", table=table.uri, value=name)
+            raise no_such_column([name], shown_names(schema.names, meta=False), table.uri)
         if name in fixed:
             message = "a column of the key or the partition path is not updated: delete and insert"
             raise ConfigError(message, table=table.uri, value=name)

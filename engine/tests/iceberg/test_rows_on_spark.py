@@ -101,7 +101,7 @@ def test_columns_and_rows_are_chosen_before_spark_reads(
     assert frame.columns == ["price", "id"]
     assert ids(frame) == [*range(12)]
     assert ids(frame.where("price > 1")) == [*range(5, 12)]
-    with pytest.raises(ConfigError, match="no such columns"):
+    with pytest.raises(ConfigError, match="no such column"):
         table.snapshot(spark, columns=["id", "none"])
     with pytest.raises(ConfigError, match="no such column"):
         table.snapshot(spark, filter="none = 1")

@@ -130,7 +130,7 @@ def test_every_form_of_rows_is_written(rows: object, table: tideline.LakeTable) 
 
 
 def test_what_holds_no_rows_is_refused(table: tideline.LakeTable) -> None:
-    with pytest.raises(ConfigError, match="rows are written from a Spark DataFrame, pyarrow"):
+    with pytest.raises(ConfigError, match="rows are written from pyarrow"):
         table.write(["a", "b"])
 
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import ConfigError
+from tideline.formats.column_choice import no_such_column
 from tideline.formats.filter import (
     And,
     Constant,
@@ -137,8 +138,7 @@ def _column(name: str, schema: pa.Schema) -> tuple[pc.Expression, pa.DataType]:
         exact = [item for item in fields if item.name == part]
         found = exact or [item for item in fields if item.name.lower() == part.lower()]
         if len(found) != 1:
-            known = ", ".join(item.name for item in schema)
-            raise ConfigError(f"no such column; there are {known}", value=name)
+            raise no_such_column([name], schema.names)
         path.append(found[0].name)
         kind = found[0].type
         fields = list(kind.fields) if types.is_struct(kind) else []
@@ -185,5 +185,22 @@ def _moment(text: str, kind: pa.DataType) -> datetime | None:
 
 
 def _unsuited(column: str, kind: pa.DataType, value: str) -> UnsuitedValueError:
-    message = f"a column of type {kind} is not compared in this way"
-    return UnsuitedValueError(message, value=f"{column}: {value}")
+    form = next((form for suits, form in _FORMS if suits(kind)), None)
+    way = "is not compared in this way" if form is None else f"is compared with {form}"
+    return UnsuitedValueError(f"a column of type {kind} {way}", value=f"{column}: {value}")
+
+
+_FORMS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (lambda kind: types.is_string(kind) or types.is_large_string(kind), "a text in quotes"),
+    (types.is_integer, "a whole number, without quotes"),
+    (lambda kind: types.is_floating(kind) or types.is_decimal(kind), "a number, without quotes"),
+    (types.is_boolean, "true or false"),
+    (types.is_date, "a day such as '2026-11-30'"),
+    (
+        lambda kind: types.is_timestamp(kind) and kind.tz is None,
+        "a time without a zone, such as '2026-11-30 10:00:00'",
+    ),
+    (types.is_timestamp, "a time such as '2026-11-30 10:00:00+01:00', or in UTC without a zone"),
+    (lambda kind: types.is_binary(kind) or types.is_fixed_size_binary(kind), "bytes: X'CAFE'"),
+)
+"""What values of a type are written as."""

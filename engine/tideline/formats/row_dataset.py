@@ -66,7 +66,9 @@ class RowDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         # Some column must give the number of rows: one with values, where there is one.
         typed = [item.name for item in self._schema if not pa.types.is_null(item.type)]
         names = list(dict.fromkeys(read)) or (typed or self._schema.names)[:1]
-        rows = self._open_rows(names, filter, limit)
+        # A table has no columns before its first write, and so no rows.
+        nothing = pa.RecordBatchReader.from_batches(self._schema, iter(()))
+        rows = self._open_rows(names, filter, limit) if names else nothing
         watched = pa.RecordBatchReader.from_batches(rows.schema, self._watched(rows))
         return RowScanner(self._schema, watched, columns)
 

@@ -11,12 +11,15 @@ from tideline.errors import InvalidDataError
 
 
 def dict_rows(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table | None:
-    """A table of the columns that the dicts have, null where one lacks a column; None for items
-    that are no dicts, and for none. A column that `schema` does not have gets the type of its
+    """A table of the columns that the dicts have, null where one lacks a column; of those of
+    `schema` for no dicts at all. None for items that are no dicts, and for none without a schema. A
+    column that `schema` does not have gets the type of its
     values.
 
     Raises InvalidDataError naming a column whose values do not fit.
     """
+    if not rows and schema is not None:
+        return schema.empty_table()
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         return None
     names = list(dict.fromkeys(name for row in rows for name in row))

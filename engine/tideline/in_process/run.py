@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from tideline.errors import ConfigError, TidelineError
+from tideline.formats.frame_rows import pandas_rows, require_different_names
 from tideline.hudi.commit.conflict import TransactionStart
 from tideline.hudi.file_group.handle_context import RECORD_KEY
 from tideline.hudi.file_group.row_fold import row_fold
@@ -52,14 +54,26 @@ _UTC_NAMES = frozenset({UTC, "Etc/UTC", "GMT", "Z", "+00:00"})
 
 def arrow_table(rows: Any) -> pa.Table | None:
     """Rows as an Arrow table: pyarrow's own forms, pandas and all that give Arrow streams, such as
-    Polars and DuckDB; None for anything else, a Spark DataFrame say."""
+    Polars and DuckDB; None for anything else, a Spark DataFrame say.
+
+    Raises InvalidDataError for values of pandas that have no common type, and for a column that is
+    there twice.
+    """
+    found = _as_arrow(rows)
+    return None if found is None else require_different_names(found)
+
+
+def _as_arrow(rows: Any) -> pa.Table | None:
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(rows, preserve_index=False)
-    if type(rows).__module__.partition(".")[0] != "pyspark" and hasattr(rows, "__arrow_c_stream__"):
+    if isinstance(rows, ds.Dataset):
+        return rows.to_table()
+    library = type(rows).__module__.partition(".")[0]
+    if library == "pandas":
+        return pandas_rows(rows) if hasattr(rows, "columns") else None
+    if library != "pyspark" and hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     return None
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tideline.distribution import installation
 from tideline.errors import ConfigError, TidelineError
+from tideline.formats.column_choice import NO_COLUMNS
 from tideline.formats.row_dataset import RowDataset
 from tideline.sql import DUCKDB_MAJOR_MIN
 from tideline.sql.answer import Answer
@@ -83,9 +84,7 @@ class SqlSession:
         if not _NAME.fullmatch(name):
             raise ConfigError("a table's name in SQL is a word", value=name)
         if not rows.schema.names:
-            raise ConfigError(
-                "the table has no columns before its first write: write to it first", value=name
-            )
+            raise ConfigError(NO_COLUMNS, value=name)
         self._duckdb.register(name, rows)
         self._tables[name] = rows
 

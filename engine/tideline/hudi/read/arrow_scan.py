@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from tideline.errors import ConfigError
+from tideline.formats.column_choice import chosen_columns
 from tideline.formats.read_ahead import THREADS_MAX, in_order, reading_threads
 from tideline.formats.row_batches import checked_limit, first_of
 from tideline.formats.row_filter import RowFilter, having
@@ -47,7 +48,7 @@ class ArrowScan:
         cls,
         table: HoodieTable,
         scan: TableScan,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         condition: Any = None,
     ) -> ArrowScan:
         """The rows of `scan`, of its commits, with these columns or all, for which the condition
@@ -57,15 +58,9 @@ class ArrowScan:
         UnsupportedTableError for rows that are not read.
         """
         full = nullable(scan.schema)
-        names = full.names if columns is None else list(columns)
-        unknown = [name for name in names if name not in full.names]
-        if unknown or not names or len(set(names)) < len(names):
-            raise ConfigError(
-                "the table has no such columns, or not so often; there are "
-                f"{', '.join(full.names)}",
-                table=table.uri,
-                value=", ".join(unknown or names),
-            )
+        names = chosen_columns(columns, full.names, table.uri)
+        if not names:
+            raise ConfigError("no column is named: rows have at least one", table=table.uri)
         layout = PartitionLayout.of(table.config, scan.schema)
         check_scan(table, scan, layout)
         asked = row_filter = None if condition is None else RowFilter.of(condition, full)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tideline.errors import ConfigError
+from tideline.formats.frame_rows import no_rows, pandas_rows
 from tideline.iceberg.write.fitted_rows import fitted_streams
 from tideline.iceberg.write.keyed_change import ChangeByKey, KeyedWrite, held_by_key
 from tideline.iceberg.write.new_files import NewFiles
@@ -45,12 +45,13 @@ class StreamedRows:
 
 def row_stream(rows: Any) -> pa.RecordBatchReader:
     """A reader of pyarrow's own forms, a Dataset, pandas and all that give Arrow streams, such as
-    Polars and DuckDB; a stream is not held in memory. Raises ConfigError for anything else."""
-    library = type(rows).__module__.partition(".")[0]
+    Polars and DuckDB; a stream is not held in memory. Raises ConfigError for anything else,
+    InvalidDataError for values of pandas that have no common type."""
+    given, library = rows, type(rows).__module__.partition(".")[0]
     if isinstance(rows, pa.RecordBatchReader):
         return rows
     if library == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = pandas_rows(rows) if hasattr(rows, "columns") else None
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
@@ -59,8 +60,4 @@ def row_stream(rows: Any) -> pa.RecordBatchReader:
         return rows.scanner().to_reader()
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(rows)
-    raise ConfigError(
-        "rows of an Iceberg table are written from pyarrow, pandas, an Arrow stream, a list of "
-        "dicts or a Spark DataFrame",
-        value=type(rows).__name__,
-    )
+    raise no_rows(given)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tideline.errors import ConfigError
 from tideline.formats.column_changes import with_changes
+from tideline.formats.column_choice import no_such_column
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.data.row_lineage import LAST_UPDATED
@@ -48,7 +49,7 @@ class UpdatedRows:
         fixed = {name.partition(".")[0] for name in key}
         for name in changes:
             if name not in names:
-                raise ConfigError(f"no such column; there are {', '.join(names)}", value=name)
+                raise no_such_column([name], names)
             if name in fixed:
                 message = "a column of the key is not updated: delete and insert"
                 raise ConfigError(message, value=name)

@@ -18,6 +18,7 @@ from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.spark.read.data_source import FORMAT, register
 from tideline.spark.read.execute_scan import execute_choice, execute_scan
+from tideline.spark.read.query import refusals_named
 from tideline.spark.read.slice_choice import SliceChoice
 from tideline.spark.session.spark_session import spark_session
 
@@ -49,11 +50,12 @@ class FoundRows:
 
 def find_rows(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> FoundRows:
     """The rows for which a condition holds, in SQL or as a column expression. No session given, one
-    is opened for the table."""
+    is opened for the table. Raises ConfigError for a condition that Spark refuses."""
     spark = spark or spark_session(locations=[table.location])
     scan = plan_snapshot(table)
     choice = SliceChoice(table, scan.without_indexes())
-    rows = execute_choice(spark, choice).filter(where)
+    with refusals_named("condition", where):
+        rows = execute_choice(spark, choice).filter(where)
     if table.config.populate_meta_fields:
         rows = rows.select(RECORD_KEY, PARTITION_PATH)
     return FoundRows(rows, scan.timeline, choice)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.spark.arrow_frame import frame_of
 from tideline.spark.read.frames import find_rows
-from tideline.spark.read.query import silence_refusals
+from tideline.spark.read.query import refusals_named, silence_refusals
 from tideline.spark.session.spark_session import spark_session
 from tideline.storage.location import StoreLocation
 
@@ -27,8 +25,7 @@ _PART_ROWS = 1_000_000
 
 def count_in_table(spark: SparkSession | None, table: HoodieTable, where: str | Column) -> int:
     """The rows of the table, as it is now, that match. Raises ConfigError as `count_matching`."""
-    with _refusals_named(where):
-        return find_rows(spark, table, where).frame.count()
+    return find_rows(spark, table, where).frame.count()
 
 
 def columns_of_condition(
@@ -57,7 +54,7 @@ def columns_of_condition(
             return error
         return None
 
-    with _refusals_named(where):
+    with refusals_named("condition", where):
         error = refusal(())
         if error is not None:
             raise error
@@ -95,7 +92,7 @@ def count_matching(
     if not schema.names:
         return found
     for part in _parts(rows, with_path):
-        with _refusals_named(where):
+        with refusals_named("condition", where):
             counts = frame_of(spark, part).filter(where).groupBy(_PATH).count().toArrow()
         for path, count in zip(*(column.to_pylist() for column in counts.columns), strict=True):
             found[path] = found.get(path, 0) + count
@@ -105,7 +102,7 @@ def count_matching(
 def matching_rows(spark: SparkSession, where: str | Column, rows: pa.Table) -> list[int]:
     """The numbers of the rows that match. Raises as `count_matching`."""
     numbered = rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
-    with _refusals_named(where):
+    with refusals_named("condition", where):
         found = frame_of(spark, numbered).filter(where).select(_ROW).toArrow()
     return [int(number) for number in found.column(0).to_pylist()]
 
@@ -123,7 +120,7 @@ def count_in_records(
     rows = frame_of(spark, pa.table({_PATH: paths, _RECORD: texts}))
     kind = frame_of(spark, schema.empty_table()).schema
     read = rows.select(_PATH, F.from_json(_RECORD, kind).alias(_RECORD))
-    with _refusals_named(where):
+    with refusals_named("condition", where):
         counts = read.select(_PATH, f"{_RECORD}.*").filter(where).groupBy(_PATH).count().collect()
     return {row[_PATH]: row["count"] for row in counts}
 
@@ -141,12 +138,3 @@ def _parts(rows: Iterable[tuple[str, pa.RecordBatch]], schema: pa.Schema) -> Ite
             held, size, count, parts = [], 0, 0, parts + 1
     if held or not parts:
         yield pa.Table.from_batches(held, schema)
-
-
-@contextmanager
-def _refusals_named(where: str | Column) -> Iterator[None]:
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), "")
-        raise ConfigError(f"Spark refuses the condition: {reason}", value=where) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
@@ -23,16 +24,23 @@ def query_rows(
 
     At most `limit` rows, all of them for None. Raises ConfigError for a query Spark refuses.
     """
-    silence_refusals()
-    try:
+    with refusals_named("query", sql):
         for name, frame in frames.items():
             frame.createOrReplaceTempView(name)
         answer = spark.sql(sql)
         rows = (answer if limit is None else answer.limit(limit + 1)).toArrow()
+    return ShownRows.of(rows, limit)
+
+
+@contextmanager
+def refusals_named(what: str, said: object) -> Iterator[None]:
+    """Raise ConfigError for what Spark refuses: a query, a condition."""
+    silence_refusals()
+    try:
+        yield
     except (AnalysisException, ParseException) as error:
         reason = next((line for line in str(error).splitlines() if line.strip()), "")
-        raise ConfigError(f"Spark refuses the query: {reason}", value=sql) from error
-    return ShownRows.of(rows, limit)
+        raise ConfigError(f"Spark refuses the {what}: {reason}", value=said) from error
 
 
 def silence_refusals() -> None:
