@@ -182,7 +182,9 @@ def ingest_both(
     assert first.source_records == second.source_records == RECORDS
     assert first.source_bytes == second.source_bytes
     assert first.rows_set_aside == second.rows_set_aside
+    # With the epochs of the last records, and what the numbers of schemas meant.
     assert position_of(local) == position_of(on_executors)
+    assert len(position_of(on_executors).epochs) == PARTITIONS
 
 
 def take_in(feed: TopicFeed, *, on_spark: bool = False) -> OperationResult:
@@ -249,6 +251,7 @@ def test_avro_whose_columns_the_registry_knows(
     ingest_both(local, on_executors, writer, ValueFormat.AVRO)
     assert all_rows(local) == all_rows(on_executors)
     assert {row["later"] is None for row in all_rows(on_executors)} == {True, False}
+    assert len(position_of(on_executors).schemas.digests) == 2
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import time
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import pytest
 from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
 from tideline.ingest.sources.kafka.credentials import Credentials
+from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
+from tideline.ingest.sources.kafka.span_tasks import SpanEnd, range_once_read
 from tideline.ingest.sources.kafka.wire.look import look_by
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.testing.kafka_broker import KafkaBroker, build
@@ -145,6 +148,20 @@ def test_epochs_are_of_the_last_records_that_were_read() -> None:
     assert (read.next[FIRST], dict(read.epochs)) == (9, {FIRST: 3, SECOND: 2})
     # What nobody has noted is not that of before: epochs may have changed in between.
     assert dict(known.behind(taken).epochs) == {SECOND: 2}
+
+
+def test_of_spans_of_one_partition_the_first_continues_and_the_last_ends() -> None:
+    taken = KafkaRange((Span(FIRST, "a", 5, 12, epoch=1), Span(SECOND, "a", 7, 9)))
+    spans = taken.divided(3)
+    # A leader may have changed behind the first.
+    assert [span.epoch for span in spans] == [1, None, None, None]
+    ends = [
+        SpanEnd(replace(span, end_epoch=epoch), KnownSchemas("http://r", ((number, "d"),)))
+        for number, (span, epoch) in enumerate(zip(spans, (1, 2, 4, None), strict=True))
+    ]
+    read = range_once_read(taken, map(pickle.dumps, reversed(ends)))
+    assert [span.end_epoch for span in read.spans] == [4, None]
+    assert read.schemas == KnownSchemas("http://r", tuple((number, "d") for number in range(4)))
 
 
 def test_checkpoints_and_operations_of_earlier_releases_are_read() -> None:

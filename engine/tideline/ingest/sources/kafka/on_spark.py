@@ -22,7 +22,6 @@ from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.batch_rules import DELETED_FLAG
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
-from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.offsets import kafka_range_of
 from tideline.ingest.sources.kafka.reader import Kept
 from tideline.ingest.sources.kafka.records import KafkaRange
@@ -35,6 +34,7 @@ from tideline.ingest.sources.kafka.span_tasks import (
     bad_of_block,
     columns_of_blocks,
     digests_of_block,
+    range_once_read,
 )
 from tideline.ingest.sources.kafka.values import ValueReader
 from tideline.ingest.sources.source import Measured, Range, Shape
@@ -73,19 +73,22 @@ class KeptRecords:
         blocks = read_once(tasks.mapInArrow(task, arrow_to_spark(BLOCK_SCHEMA)))
         try:
             with raised_errors():
-                facts = blocks.select("arrival", "columns", "records", "size_bytes", "digests")
+                facts = blocks.select(
+                    *("arrival", "columns", "records", "size_bytes", "digests", "ended")
+                )
                 found = sorted(facts.collect(), key=lambda row: row["arrival"])
         except BaseException:
             blocks.unpersist()
             raise
         size_bytes = sum(row["size_bytes"] for row in found)
+        ended = [bytes(row["ended"]) for row in found if row["ended"] is not None]
         return cls(
             taken,
             shape,
             blocks,
             columns_of_blocks(bytes(row["columns"]) for row in found),
             Measured(
-                replace(taken, size_bytes=size_bytes, schemas=KnownSchemas()),
+                replace(range_once_read(taken, ended), size_bytes=size_bytes),
                 sum(row["records"] for row in found),
                 size_bytes,
             ),

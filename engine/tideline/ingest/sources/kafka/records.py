@@ -186,9 +186,15 @@ class KafkaRange:
         return next(span for span in self.spans if str(span.partition) == name)
 
     def divided(self, length_max: int) -> tuple[Span, ...]:
-        """The same offsets in spans that have at most so many."""
+        """The same offsets in spans that have at most so many. What was read before the first of
+        a partition was not read before the others."""
         return tuple(
-            replace(span, first=first, end=min(first + length_max, span.end))
+            replace(
+                span,
+                first=first,
+                end=min(first + length_max, span.end),
+                epoch=span.epoch if first == span.first else None,
+            )
             for span in self.spans
             for first in range(span.first, span.end, length_max)
         )

@@ -98,7 +98,7 @@ class Registry:
             for wanted, found in self._found.items()
             if isinstance(wanted.value, int)
         )
-        return KnownSchemas(self.address, tuple(digests))
+        return KnownSchemas(self.address, tuple(sorted(digests)))
 
     def _checked(self, wanted: SchemaId) -> _Schema:
         known = None

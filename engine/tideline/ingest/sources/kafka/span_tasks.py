@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
 from tideline.ingest.sources.kafka.schema_registry import Registry
 from tideline.ingest.sources.kafka.values import ValueReader
-from tideline.ingest.sources.source import Shape
+from tideline.ingest.sources.source import Rows, Shape
 from tideline.spark.task_errors import carried_errors
 
 BLOCK_SCHEMA = pa.schema(
@@ -38,10 +38,19 @@ BLOCK_SCHEMA = pa.schema(
         ("size_bytes", pa.int64()),
         ("bad", pa.binary()),
         ("digests", pa.binary()),
+        ("ended", pa.binary()),
     ]
 )
 _BLOCK_BYTES = 16 * 1024 * 1024
 BLOCK_RECORDS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEnd:
+    """A span that was read to its end, and the schemas by which its records were read."""
+
+    span: Span
+    schemas: KnownSchemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +72,33 @@ class ReadSpans:
 
     def _read(self, span: Span) -> Iterator[pa.RecordBatch]:
         wanted = KafkaRange((span,))
-        batch = self._batch()
-        for found in read_records(self.declared, wanted, self.shifts):
+        registry = Registry(self.declared.registry, self.schemas)
+        epochs: dict[TopicPartition, int] = {}
+        batch = self._batch(registry)
+        for found in read_records(self.declared, wanted, self.shifts, epochs):
             for records in found.divided(self.block_records):
                 batch.add(records)
                 if batch.size_bytes >= _BLOCK_BYTES or len(batch.records) >= self.block_records:
                     yield self._block(batch, span)
-                    batch = self._batch()
+                    batch = self._batch(registry)
         # Before the last block, for a task whose blocks were all taken has succeeded.
-        require_same_topics(self.declared, wanted)
-        yield self._block(batch, span)
+        require_same_topics(self.declared, wanted, epochs)
+        last = batch.rows()
+        (ended,) = wanted.ended_in(epochs).spans
+        yield self._block(batch, span, last, SpanEnd(ended, registry.used()))
 
-    def _batch(self) -> RecordBatch:
-        registry = Registry(self.declared.registry, self.schemas)
+    def _batch(self, registry: Registry) -> RecordBatch:
         reader = ValueReader(self.declared, self.shape, registry)
         return RecordBatch(self.declared, self.shape, reader)
 
-    def _block(self, batch: RecordBatch, span: Span) -> pa.RecordBatch:
-        found = batch.rows()
+    def _block(
+        self,
+        batch: RecordBatch,
+        span: Span,
+        rows: Rows | None = None,
+        ended: SpanEnd | None = None,
+    ) -> pa.RecordBatch:
+        found = batch.rows() if rows is None else rows
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.table.schema) as stream:
             stream.write_table(found.table)
@@ -94,6 +112,7 @@ class ReadSpans:
             batch.size_bytes,
             pickle.dumps((str(span.partition), bad)) if bad else None,
             pickle.dumps([row.digest for row in bad]) if bad else None,
+            None if ended is None else pickle.dumps(ended),
         )
         arrays = [
             pa.array([value], item.type) for value, item in zip(values, BLOCK_SCHEMA, strict=True)
@@ -124,6 +143,22 @@ class UnpackRows:
             flags = pc.fill_null(whole.column(place), False)
             whole = whole.set_column(place, DELETED_FLAG, flags)
         return whole.cast(self.shown)
+
+
+def range_once_read(taken: KafkaRange, ended: Iterable[bytes]) -> KafkaRange:
+    """A range with the ends of its spans, of the last block of each."""
+    epochs: dict[TopicPartition, int] = {}
+    registry, digests = "", dict[int, str]()
+    ends = {span.partition: span.end for span in taken.spans}
+    for content in ended:
+        found: SpanEnd = pickle.loads(content)
+        registry = found.schemas.registry
+        digests |= found.schemas.digests
+        span = found.span
+        if span.end == ends[span.partition] and span.end_epoch is not None:
+            epochs[span.partition] = span.end_epoch
+    schemas = KnownSchemas(registry, tuple(sorted(digests.items())))
+    return replace(taken.ended_in(epochs), schemas=schemas)
 
 
 def columns_of_blocks(columns: Iterable[bytes]) -> pa.Schema:

@@ -191,16 +191,24 @@ def _raw(texts: Sequence[bytes], column: pa.Field) -> Decoded:
 def _key_object(key: bytes, columns: pa.Schema) -> bytes:
     """The JSON object that a record's key stands for; what stands for none stays.
 
-    Of a single column it is the value, as JSON or, of a text, as it is.
+    Of a single column it is the value, as JSON or, of a text, as it is. Bytes that are no text are
+    none: numbers as bytes would be read as other numbers.
     """
     if not len(columns):
         return b"{}"
     if key.lstrip()[:1] == b"{" or len(columns) != 1:
         return key
+    column = columns.field(0)
     try:
-        value = json.loads(key)
-    except ValueError:
-        value = key.decode("utf-8", "replace")
-    if pa.types.is_string(columns.field(0).type) and not isinstance(value, str):
-        value = key.decode("utf-8", "replace")
-    return json.dumps({columns.field(0).name: value}).encode()
+        text = key.decode()
+    except UnicodeDecodeError:
+        return key
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if pa.types.is_string(column.type) and not isinstance(value, str):
+        value = text
+    # A number has the digits that it is written with.
+    written = json.dumps(value) if isinstance(value, str) else text
+    return f"{{{json.dumps(column.name)}: {written}}}".encode()
