@@ -36,6 +36,7 @@ from tideline.hudi.write.work_parts import ThreadRunner
 from tideline.in_process.run import open_matched_engine
 from tideline.storage.memory.store import MemoryStore
 from tideline.storage.object_store import ObjectStore
+from tideline.testing.archival_of_others import archive_beyond_savepoints
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.followed_model import Restore, Values
 from tideline.testing.followed_settings import PARTITIONS
@@ -305,9 +306,10 @@ class FollowedHistory(FollowedTable):
         self._followers.cleaned(retained, foreign=True)
 
     def _foreign_archival(self) -> None:
-        beyond = self._random.random() < 0.3
-        config = ArchivalConfig(1, 2, beyond_savepoint=beyond, compaction_delta_commits=None)
-        done = archive_table(self._lake().hoodie_table, config)
+        goes_beyond = self._random.random() < 0.3
+        config = ArchivalConfig(1, 2, compaction_delta_commits=None)
+        archive = archive_beyond_savepoints if goes_beyond else archive_table
+        done = archive(self._lake().hoodie_table, config)
         self._say(f"{len(done.instants)} archived")
 
     def _savepoint(self) -> None:

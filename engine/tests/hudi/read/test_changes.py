@@ -16,9 +16,11 @@ from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.changes import ChangeFeed
 from tideline.hudi.read.incremental import plan_incremental
 from tideline.hudi.read.point_in_time import BEGINNING
+from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.testing.archival_of_others import archive_beyond_savepoints
 from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 
 KINDS = [
@@ -271,9 +273,11 @@ def test_savepoints_and_archival_change_no_change(
         table.lake().savepoint(str(instant.time))
     table.fake_clock.advance(60)
     settings = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
-                "hoodie.clean.commits.retained": "1",
-                "hoodie.archive.beyond.savepoint": beyond}  # fmt: skip
-    table.lake().run("archival", options=settings)
+                "hoodie.clean.commits.retained": "1"}  # fmt: skip
+    if beyond == "true":
+        archive_beyond_savepoints(table.lake().hoodie_table, ArchivalConfig(2, 3))
+    else:
+        table.lake().run("archival", options=settings)
     found = 0
     for pair, (changes, rows) in before.items():
         try:

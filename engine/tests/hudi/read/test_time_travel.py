@@ -16,11 +16,13 @@ from tideline.formats.row_changes import CHANGE_TYPE
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.point_in_time import BEGINNING, Point, point_in_time
 from tideline.hudi.read.snapshot import plan_snapshot
+from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.services.cleaning.config import CleaningConfig
 from tideline.hudi.services.cleaning.execute import clean_table
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.testing.archival_of_others import archive_beyond_savepoints
 from tideline.testing.small_table import ONCE, QUIET, SmallTable, batch
 
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in TableType]
@@ -148,9 +150,12 @@ def test_savepoints_and_archival_change_no_answer(table: SmallTable, seed: int) 
     for instant in commits[chance.randint(1, 3) :: 2]:
         table.lake().savepoint(str(instant.time))
     table.fake_clock.advance(60)
-    beyond = {"hoodie.archive.beyond.savepoint": chance.choice(["true", "false"])}
+    goes_beyond = chance.choice([True, False])
     clean_table(table.lake().hoodie_table, CleaningConfig(commits_retained=1))
-    table.lake().run("archival", options=ARCHIVED | beyond)
+    if goes_beyond:
+        archive_beyond_savepoints(table.lake().hoodie_table, ArchivalConfig(2, 3))
+    else:
+        table.lake().run("archival", options=ARCHIVED)
     found = 0
     for end, rows in states:
         try:

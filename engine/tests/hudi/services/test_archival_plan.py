@@ -89,18 +89,18 @@ def test_the_newest_write_stays_where_it_has_the_ids_of_columns() -> None:
     assert planned(timeline(range(9)), replace(COW, schema_commit=at(1))) == [at(0)]
 
 
-def test_beyond_savepoints_only_the_savepointed_commits_stay() -> None:
+def test_a_savepoint_holds_where_others_would_archive_beyond_it() -> None:
     line = timeline(range(9), done(2, Action.SAVEPOINT))
     plan = plan_archival(line, replace(CONFIG, beyond_savepoint=True), COW)
     assert isinstance(plan, ArchivalPlan)
-    assert [item.time for item in plan.instants] == [at(0), at(1), at(3), at(4), at(5)]
+    assert [item.time for item in plan.instants] == [at(0), at(1)]
+    assert plan.hold is not None
+    assert "Hudi's queries lose rows" in plan.hold.reason
 
 
-def test_the_newest_commit_stays_however_many_others_are_savepointed() -> None:
-    saved = [done(number, Action.SAVEPOINT) for number in range(CONFIG.commits_max)]
-    line = timeline(range(CONFIG.commits_max + 1), *saved)
-    beyond = replace(CONFIG, beyond_savepoint=True)
-    assert isinstance(plan_archival(line, beyond, COW), NotDue)
+def test_a_commit_after_a_restore_stays_while_its_logs_do() -> None:
+    line = later_layout(range(9), completed(30, Action.RESTORE))
+    assert planned(line, replace(COW, with_logs=frozenset({at(2)}))) == [at(0), at(1)]
 
 
 def test_the_commit_before_the_oldest_pending_write_stays() -> None:

@@ -22,7 +22,8 @@ SETTINGS = (
     flag(
         "hoodie.archive.beyond.savepoint",
         "false",
-        "archive commits after a savepoint, keeping only the savepointed ones",
+        "nothing is archived from a savepoint on, for Hudi's readers lose rows then; where it is "
+        "true, another writer may have, and no restore is made",
     ),
     flag(
         "hoodie.archive.block.on.latest.clean.ectr",

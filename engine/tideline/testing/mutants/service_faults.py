@@ -14,13 +14,6 @@ _ARCHIVAL_TESTS = (f"{_TESTS}/test_archival_plan.py",)
 
 SERVICE_FAULTS = (
     Fault(
-        "the newest commit is archived where all others are savepointed",
-        "engine/tideline/hudi/services/archival/plan.py",
-        "        for instant in commits.instants[:-1]\n",
-        "        for instant in commits.instants\n",
-        ("engine/tests/hudi/services/test_archival_plan.py",),
-    ),
-    Fault(
         "an index that cannot be made keeps others from being made",
         f"{_SERVICES}/indexing/execute.py",
         "                failed[name] = error\n",
@@ -151,6 +144,20 @@ SERVICE_FAULTS = (
         f"{_SERVICES}/archival/plan.py",
         "        if max(instant.time, instant.completed_at or instant.time) >= compaction:\n",
         "        if instant.time >= compaction:\n",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "archival goes beyond a savepoint",
+        f"{_SERVICES}/archival/plan.py",
+        "    if first is None:\n        return None\n    reason = ",
+        "    if first is None or config.beyond_savepoint:\n        return None\n    reason = ",
+        _ARCHIVAL_TESTS,
+    ),
+    Fault(
+        "a commit after a restore leaves the timeline before its logs leave the table",
+        f"{_SERVICES}/archival/plan.py",
+        "for time in facts.with_logs),",
+        "for time in facts.with_logs if not time),",
         _ARCHIVAL_TESTS,
     ),
     Fault(

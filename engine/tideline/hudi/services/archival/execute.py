@@ -39,7 +39,7 @@ from tideline.hudi.services.archival.plan import (
     plan_archival,
 )
 from tideline.hudi.services.stored_facts import StoredFacts
-from tideline.hudi.table.file_group import FileGroupId, replaced_groups
+from tideline.hudi.table.file_group import FileGroupId, LogFile, replaced_groups
 from tideline.hudi.table.file_system_view import parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.markers import delete_markers, marked_names
@@ -152,18 +152,20 @@ def plan_table_archival(
     config: ArchivalConfig,
     instants_max: int | None = None,
 ) -> ArchivalPlan | NotDue:
-    """The plan for the table as it is now. Reads the last clean and, before a replacecommit
-    would be archived, lists the partitions it replaced something in; but looks no further than
-    the oldest `instants_max` of the plan, which then are those that may be archived.
+    """The plan for the table as it is now. Reads the last clean and lists partitions: those that a
+    replacecommit replaced something in before it would be archived, and those of delta commits
+    after a restore; but looks no further than the oldest `instants_max` of the plan, which then are
+    those that may be archived.
     """
     facts = ArchivalFacts.of(StoredFacts(table, timeline), config)
     plan = plan_archival(timeline, config, facts)
     if isinstance(plan, NotDue):
         return plan
-    replaced = _not_cleaned(table, plan.instants[:instants_max])
-    if not replaced:
+    chosen = plan.instants[:instants_max]
+    replaced, logged = _not_cleaned(table, chosen), _with_logs(table, timeline, chosen)
+    if not replaced and not logged:
         return plan
-    return plan_archival(timeline, config, replace(facts, not_cleaned=replaced))
+    return plan_archival(timeline, config, replace(facts, not_cleaned=replaced, with_logs=logged))
 
 
 Planning = Callable[
@@ -280,6 +282,33 @@ def _not_cleaned(table: HoodieTable, instants: Iterable[Instant]) -> frozenset[I
         if (file := parse_data_file(partition, name, size_bytes)) is not None
     }
     return frozenset(time for time, groups in replaced.items() if not present.isdisjoint(groups))
+
+
+def _with_logs(
+    table: HoodieTable, timeline: ActiveTimeline, instants: Iterable[Instant]
+) -> frozenset[InstantTime]:
+    """Of the delta commits among `instants` that follow a restore, those whose logs are there.
+
+    Hudi's readers ask for the completion time of an archived commit only where it is older than
+    every active instant, of restores as well, and put its logs on top of the newest base file
+    otherwise. Layout 1 has no such times.
+    """
+    restore = timeline.of(Action.RESTORE).completed().first()
+    if restore is None or not table.timelines.layout.has_completion_times:
+        return frozenset()
+    partitions: dict[InstantTime, frozenset[str]] = {
+        instant.time: frozenset(table.timelines.read_commit(instant).partition_to_write_stats)
+        for instant in instants
+        if instant.action is Action.DELTACOMMIT and instant.time > restore.time
+    }
+    listed = table.files.listing(frozenset().union(*partitions.values())) if partitions else {}
+    return frozenset(
+        log.instant
+        for partition, files in listed.items()
+        for name, size_bytes in files
+        if (log := LogFile.parse(partition, name, size_bytes)) is not None
+        and log.instant in partitions
+    )
 
 
 def _list_states(table: HoodieTable) -> tuple[StoredState, ...]:

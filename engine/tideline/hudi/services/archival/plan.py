@@ -7,17 +7,20 @@
    that goes: Hudi's readers ask for the completion time of an archived commit only where it is
    older than every active instant, and put its logs on top of the newest base file otherwise. In
    layout 1 cleans and rollbacks, each by the same limits.
-3. What holds commits back, each named in the plan: the oldest savepoint; the newest completed
-   commit before the oldest write that is pending, or undone while its writer may still be running
-   (files it makes yet would count as archived ones); on MERGE_ON_READ the delta commits that the
-   compaction trigger counts; the newest write, where it names the version of a schema history (Hudi
-   looks for that among active commits alone); the first replacecommit that cleaning may not have
-   worked off; a replacecommit whose replaced files are still there (archived, it would bring them
-   back to life); what is not in the latest compaction of the metadata table; in layout 2 whatever
-   is pending.
+3. What holds commits back, each named in the plan: the oldest savepoint, with
+   `hoodie.archive.beyond.savepoint` as well (Hudi's readers take what is archived behind the first
+   active write for uncommitted); the newest completed commit before the oldest write that is
+   pending, or undone while its writer may still be running (files it makes yet would count as
+   archived ones); on MERGE_ON_READ the delta commits that the compaction trigger counts; the newest
+   write, where it names the version of a schema history (Hudi looks for that among active commits
+   alone); the first replacecommit that cleaning may not have worked off; a replacecommit whose
+   replaced files are still there (archived, it would bring them back to life); what is not in the
+   latest compaction of the metadata table; in layout 2 whatever is pending, and a delta commit
+   after a restore, which stays, as long as logs of the commit are there.
 
-Stricter than Hudi about the newest commit, undone writes, replaced files, builds of indexes, and
-about cleans and rollbacks that are pending, or newer than the metadata table's compaction.
+Stricter than Hudi about savepoints, restores, the newest commit, undone writes, replaced files,
+builds of indexes, and about cleans and rollbacks that are pending, or newer than the metadata
+table's compaction.
 Source: Hudi's TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils, CompactionUtils.
 """
 
@@ -47,7 +50,8 @@ OBJECTS_PER_INSTANT = 3
 class ArchivalFacts:
     """What the timeline alone does not show; see `ArchivalHolds`.
 
-    `not_cleaned` are completed replacecommits whose replaced files are still there.
+    `not_cleaned` are completed replacecommits whose replaced files are still there, `with_logs`
+    delta commits after a completed restore whose logs are.
     """
 
     is_merge_on_read: bool = False
@@ -55,6 +59,7 @@ class ArchivalFacts:
     has_metadata_table: bool = False
     metadata_compaction: InstantTime | None = None
     not_cleaned: frozenset[InstantTime] = frozenset()
+    with_logs: frozenset[InstantTime] = frozenset()
     undone: frozenset[InstantTime] = frozenset()
     schema_commit: InstantTime | None = None
 
@@ -130,6 +135,7 @@ def find_holds(
         _oldest_unsettled(timeline, facts),
         _replaced(timeline, facts),
         *(Hold(time, "files it replaced are still there") for time in facts.not_cleaned),
+        *(Hold(time, "logs of it are there, and a restore before it") for time in facts.with_logs),
         _schema(facts),
         _uncompacted(timeline, facts),
     ]
@@ -151,14 +157,9 @@ def _plan_commits(
     commits_min, commits_max = _limits(commits, config, facts)
     if len(commits) <= commits_max:
         return (), None
-    savepointed = timeline.savepointed_times()
     hold = next(iter(find_holds(timeline, config, facts)), None)
-    # What is archived has to be older than the newest commit: readers take no more for committed.
-    free = [
-        instant
-        for instant in commits.instants[:-1]
-        if instant.time not in savepointed and (hold is None or instant.time < hold.time)
-    ]
+    # At least one is left: readers take nothing newer than the newest active commit for committed.
+    free = [instant for instant in commits if hold is None or instant.time < hold.time]
     surplus = len(commits) - commits_min
     return tuple(free[:surplus]), hold if len(free) < surplus else None
 
@@ -212,9 +213,12 @@ def _surplus(instants: tuple[Instant, ...], config: ArchivalConfig) -> tuple[Ins
 
 def _savepoint(timeline: ActiveTimeline, config: ArchivalConfig) -> Hold | None:
     first = min(timeline.savepointed_times(), default=None)
-    if first is None or config.beyond_savepoint:
+    if first is None:
         return None
-    return Hold(first, "it is savepointed")
+    reason = "it is savepointed"
+    if config.beyond_savepoint:
+        reason += ", and Hudi's queries lose rows of later commits that are archived"
+    return Hold(first, reason)
 
 
 def _oldest_unsettled(timeline: ActiveTimeline, facts: ArchivalFacts) -> Hold | None:
