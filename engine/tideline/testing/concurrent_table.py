@@ -326,6 +326,20 @@ class ConcurrentTable:
             made.apply(rows)
         return sorted(rows.items())
 
+    def described(self) -> str:
+        """A line for each commit: its times, its batch, and what it did to which file group."""
+        lines = []
+        for instant, metadata in _commits(self.table):
+            batch_of_hudi = self.hudis.get(int(metadata.extra_metadata.get(_BATCH, -1)))
+            made = self.ours.get(str(instant.time), batch_of_hudi)
+            files = ", ".join(
+                f"{str(stat.file_id)[:8]} +{stat.num_inserts} ~{stat.num_update_writes}"
+                f" -{stat.num_deletes}"
+                for stat in metadata.write_stats
+            )
+            lines.append(f"{instant.time} done {instant.completed_at} {made}: {files}")
+        return "\n".join(sorted(lines))
+
     def check(self) -> None:
         """All readers find the rows of what is committed, also by way of Hudi's statistics."""
         expected = self.expected()
@@ -337,7 +351,9 @@ class ConcurrentTable:
         for reader, options in self._readers().items():
             answers[reader] = _pairs(self.peer.read(self.uri_of_hudi, options, ["id", "v"]))
         wrong = {reader: found for reader, found in answers.items() if found != expected}
-        assert not wrong, f"committed is {expected}; other answers: {wrong}"
+        assert not wrong, (
+            f"committed is {expected}; other answers: {wrong}; commits:\n{self.described()}"
+        )
         self._check_skipping(expected)
         # Hudi begins to write the metadata table before it knows whether it may commit.
         begun = [str(instant.time) for instant in self.pending()]

@@ -14,7 +14,12 @@ import pytest
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import EVENTS, JOBS, LAKE_STORES, Manifest
-from tideline_operator.controller.event_recorder import REPEAT_MS, EventRecorder, TableEvent
+from tideline_operator.controller.event_recorder import (
+    FREQUENT_MS,
+    REPEAT_MS,
+    EventRecorder,
+    TableEvent,
+)
 from tideline_operator.controller.table_events import events_of
 from tideline_operator.resources.schedule import Timestamp
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
@@ -91,6 +96,48 @@ def test_new_and_wider_columns_of_a_commit_are_events_of_bounded_length() -> Non
     again = events_of(attempt(2), replace(read, columns_added=(), columns_widened=()),
                       LakeTableStatus())  # fmt: skip
     assert [event.reason for event in again] == ["Committed"]
+
+
+def test_commits_of_a_stream_are_one_series_and_those_of_files_are_not() -> None:
+    def subjects(**given: Any) -> set[str]:
+        results = [
+            OperationResult("people-x", Outcome.SUCCEEDED, instant=instant, **given)
+            for instant in ("1", "2")
+        ]
+        found = [events_of(attempt(1), result, LakeTableStatus())[0] for result in results]
+        assert [event.occurrence for event in found] == ["1", "2"]
+        return {event.subject for event in found}
+
+    assert subjects(source_files=2, source_records=40, source_part="partition") == {"landing"}
+    assert subjects(source_files=2) == {"1", "2"}
+    assert subjects() == {"1", "2"}
+
+
+@pytest.mark.api_server
+def test_commits_within_seconds_are_counted_with_the_next(
+    api_server: ApiServer, namespace: str
+) -> None:
+    clock = FakeClock(START_MS)
+    recorder, item = EventRecorder(api_server.api(OPERATOR), "a", clock.now_ms), table(namespace)
+
+    def commit(number: int) -> Manifest:
+        committed = TableEvent(
+            "Committed", "feed", f"commit {number}", occurrence=str(number), is_frequent=True
+        )
+        recorder.record(item, committed)
+        (event,) = events(api_server, namespace, "Committed")
+        return event
+
+    assert commit(1)["count"] == 1
+    clock.advance(FREQUENT_MS / 1000 - 1)
+    for number in (2, 2, 3):
+        event = commit(number)
+        assert (event["count"], event["message"]) == (1, "commit 1")
+    clock.advance(1)
+    event = commit(3)
+    assert event["count"] == 1
+    event = commit(4)
+    assert (event["count"], event["message"]) == (4, "commit 4")
 
 
 @pytest.mark.api_server

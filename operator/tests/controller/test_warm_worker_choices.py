@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tideline.heartbeat_limits import DEFAULT_LIMITS
+from tideline.ingest.operation.assignment import REPORT_ANNOTATION, WorkerReport
+from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.warm_workers import Chosen, WarmWorkers
@@ -90,7 +92,7 @@ def test_a_table_whose_operation_has_ended_waits_behind_those_that_waited() -> N
     # The turn in which its operation has ended: the status still names the worker.
     again = workers.choose(ONE, PLAN, warm)
     assert isinstance(again, AwaitWorker)
-    assert again.message == "1 table waited for a warm worker before"
+    assert again.message == "it is in line for 1 warm worker"
     workers.set_held(ONE, [])
     assert workers.next_in_line() == (TWO,)
     assert started(workers, TWO, warm) == first
@@ -201,6 +203,41 @@ def test_changes_of_its_pod_wake_the_table_that_has_it() -> None:
     assert workers.note_pod(None, pod(first)) is None
 
 
+def showing(item: Manifest, report: WorkerReport) -> Manifest:
+    return {
+        **item,
+        "metadata": item["metadata"] | {"annotations": {REPORT_ANNOTATION: report.to_json()}},
+    }
+
+
+def test_only_the_result_that_a_worker_shows_wakes_its_table() -> None:
+    workers = WarmWorkers(FakeClock())
+    name = started(workers, ONE)
+    idle = pod(name)
+    takes = showing(idle, WorkerReport("people-ingest-1", 1))
+    result = OperationResult("people-ingest-1", Outcome.SUCCEEDED)
+    ended = showing(idle, WorkerReport("people-ingest-1", 1, result))
+    assert workers.note_pod(idle, takes) is None
+    assert workers.note_pod(takes, ended) == ONE
+    assert workers.note_pod(ended, ended) is None
+    assert workers.note_pod(ended, showing(idle, WorkerReport("orders-ingest-1", 1))) is None
+    assert workers.note_pod(takes, {**takes, "status": {"phase": "Failed"}}) == ONE
+    stopping = {
+        **takes,
+        "metadata": takes["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+    }
+    assert workers.note_pod(takes, stopping) == ONE
+    assert workers.pod("lake", name) == stopping
+
+
+def test_a_table_waits_for_a_worker_whose_job_is_being_created() -> None:
+    workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
+    assert isinstance(workers.choose(ONE, PLAN, warm), Chosen)
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    other = WorkerPlan({}, "b", 1_000)
+    assert isinstance(workers.choose(THREE, other, warm), OwnJob)
+
+
 def test_limits_are_of_a_namespace() -> None:
     workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
     started(workers, ONE, warm)
@@ -249,4 +286,4 @@ def test_a_worker_that_another_operation_of_the_table_waits_for_counts() -> None
     workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
     first = workers.choose(ONE, PLAN, warm)
     assert isinstance(first, Chosen)
-    assert isinstance(workers.choose(ONE, PLAN, warm, busy={first.name}), OwnJob)
+    assert isinstance(workers.choose(ONE, PLAN, warm, busy={first.name}), AwaitWorker)

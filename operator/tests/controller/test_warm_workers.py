@@ -216,7 +216,7 @@ def test_a_worker_that_is_busy_is_waited_for(case: ControllerCase) -> None:
     until_worker(case)
     declare(case, "orders")
     case.until(
-        lambda: "1 warm worker busy" in case.condition("Ready", "orders").get("message", ""),
+        lambda: "in line for 1 warm worker" in case.condition("Ready", "orders").get("message", ""),
         "it waits",
     )
     assert len(case.cluster.all_jobs()) == 1
@@ -255,7 +255,7 @@ def test_a_worker_is_free_for_others_before_its_table_is_looked_at(
     until_worker(case)
     declare(case, "orders")
     case.until(
-        lambda: "1 warm worker busy" in case.condition("Ready", "orders").get("message", ""),
+        lambda: "in line for 1 warm worker" in case.condition("Ready", "orders").get("message", ""),
         "it waits",
     )
     with workers:

@@ -109,18 +109,18 @@ class Controller:
         self.budgets = Budgets(settings.limits, NamespaceSpending(settings.hourly, clock))
         self.endpoints = Endpoints(clock)
         self._workers = self._make_workers()
-        self.warm_workers = WarmWorkers(clock)
+        self.warm_workers = warm = WarmWorkers(clock)
         self._egress = EgressProxy(settings.addresses, remedy=EGRESS_REMEDY)
         connections = self._make_connections(api, before_store_write or api.check_may_write)
         access = self._make_access(api)
         self._source = source = self._make_source(api, connections, access, local=allows_local)
         self._events = EventRecorder(api, settings.pod_name, clock.now_ms)
         starter = JobStarter(job_control or JobLauncher(api, settings.launch), access)
-        launcher = WorkerLauncher(api, settings.launch)
-        at_workers = WorkerSettler(api, self.warm_workers, launcher)
-        places = WorkerPlaces(starter, launcher, access, self.warm_workers, source, self._stores)
+        settler = WorkerSettler(api, warm, WorkerLauncher(api, settings.launch))
+        places = WorkerPlaces(starter, settler.launcher, access, warm, source, self._stores)
         self._sessions = TableSessions(self._reader.forget)
-        parts = self._parts(api, source, starter, places, at_workers)
+        self._writer = StatusWriter(api, self.tables, self._written)
+        parts = self._parts(api, source, starter, places, settler)
         self._reconciler = TableReconciler(parts)
         self._deletion = Deletion(
             api,
@@ -130,7 +130,7 @@ class Controller:
             self._metrics,
             self._jobs,
             self._pods,
-            at_workers,
+            settler,
             parts.writer,
             self._reader,
             clock,
@@ -257,7 +257,7 @@ class Controller:
             budgets=self.budgets,
             endpoints=self.endpoints,
             wake=self.queue.add,
-            writer=StatusWriter(api, self.tables),
+            writer=self._writer,
             events=self._events,
             pacing=PollPacing(settings.idle_polls_per_s),
             metrics=self._metrics,
@@ -345,10 +345,15 @@ class Controller:
 
     def _table_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before
-        if item is not None:
+        if item is None:
+            return
+        self._owner_turns.table_changed(before, after)
+        if not self._writer.is_own(before, after):
             # The first list is routine; after a change a user waits for the result.
             self.queue.add(key_of(item), urgent=self._workers.is_running)
-            self._owner_turns.table_changed(before, after)
+
+    def _written(self, before: Manifest, after: Manifest) -> None:
+        self._owner_turns.table_changed(before, after)
 
     def _store_changed(self, before: Manifest | None, after: Manifest | None) -> None:
         item = after or before

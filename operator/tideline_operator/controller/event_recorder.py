@@ -8,6 +8,8 @@
 3. A lasting condition (a bucket that is missing) has none. It counts again every `REPEAT_MS` while
    it is seen, often enough that the API server, which drops events after an hour, keeps it.
 4. A recurrence after a recovery is another series: callers put its start into the subject.
+5. The commits of a stream are one series. Those that follow within `FREQUENT_MS` are counted with
+   the next: an Event for each would fill the API server's store.
 
 Events are for people: one that cannot be written is logged with its note and dropped. Secrets are
 masked in their notes.
@@ -29,6 +31,7 @@ from tideline_operator.api_objects import EVENTS, Exists, Manifest
 from tideline_operator.kube import FIELD_MANAGER, KubeApi
 
 REPEAT_MS = 600_000
+FREQUENT_MS = 10_000
 _OCCURRENCE = "tideline.dev/occurrence"
 _NOTE_LENGTH_MAX = 1_000
 _REMEMBERED = 5_000
@@ -38,18 +41,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableEvent:
-    """What happened: `subject` identifies a series of one reason, `occurrence` an event in it."""
+    """What happened: `subject` identifies a series of one reason, `occurrence` an event in it,
+    which `is_frequent` where others follow within seconds."""
 
     reason: str
     subject: str
     note: str
     is_warning: bool = False
     occurrence: str = ""
+    is_frequent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """What is known of a series, from its Event."""
+    """What is known of a series, from its Event; `count` may be ahead of that."""
 
     count: int
     occurrence: str
@@ -78,6 +83,11 @@ class EventRecorder:
         with self._lock:
             known = self._known.get(name)
         if known is not None and not known.is_news(event, now_ms):
+            return
+        if known is not None and event.is_frequent and now_ms - known.last_ms < FREQUENT_MS:
+            counted = replace(known, count=known.count + 1, occurrence=event.occurrence)
+            with self._lock:
+                self._known[name] = counted
             return
         try:
             series = self._write(name, item, event, known, now_ms)

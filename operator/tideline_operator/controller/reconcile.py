@@ -29,7 +29,7 @@ from tideline_operator.controller.job_starter import JobStarter
 from tideline_operator.controller.namespace_pauses import PAUSED_LOOK_S, NamespacePauses
 from tideline_operator.controller.next_look import NextLooks, jittered
 from tideline_operator.controller.poll_pacing import PollPacing
-from tideline_operator.controller.reconciliation import Reconciliation, without_looks
+from tideline_operator.controller.reconciliation import Reconciliation
 from tideline_operator.controller.settlement import (
     Settlement,
     Settler,
@@ -443,15 +443,16 @@ class TableReconciler:
         session.polled = {name: at for name, at in session.polled.items() if name in names}
 
     def _publish(self, turn: Reconciliation) -> None:
-        """Write the status if it changed."""
+        """Write the status if it says more than before."""
         parts = self._parts
         turn.status = redated(turn.status, turn.reported, turn.now_ms)
         at_workers = turn.status.workers
-        if without_looks(turn.status) == without_looks(turn.reported):
+        if not turn.has_news:
             parts.places.workers.set_held(turn.key, at_workers)
             parts.metrics.note_status(turn.key, turn.status)
             return
         turn.item = parts.writer.write(turn.item, turn.status)
+        turn.session.written_ms = turn.now_ms
         parts.places.workers.set_held(turn.key, at_workers)
         turn.reported = turn.status
         self._count_ends(turn)

@@ -11,6 +11,9 @@ from tideline_operator.controller.work_queue import Key
 from tideline_operator.report.conditions import with_condition
 from tideline_operator.resources.status import ConditionType, LakeTableStatus, OperationStatus
 
+LAG_MS = 5_000
+"""How old the lag of a stream may be in the status."""
+
 
 @dataclass(slots=True)
 class Reconciliation:
@@ -29,6 +32,15 @@ class Reconciliation:
     look_at_ms: int | None = None
     began_ms: int = 0
     ended: list[tuple[OperationStatus, OperationResult]] = field(default_factory=list)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the status is worth a write: how much of a stream waits changes with each look,
+        and metrics say it."""
+        if without_looks(self.status) == without_looks(self.reported):
+            return False
+        is_lag = without_lags(self.status) == without_lags(self.reported)
+        return not is_lag or self.now_ms - self.session.written_ms >= LAG_MS
 
     def of_this_generation(self) -> LakeTableStatus:
         """The status as one that is about the newest spec."""
@@ -72,4 +84,18 @@ class Reconciliation:
 def without_looks(status: LakeTableStatus) -> LakeTableStatus:
     """A status without the times of looks that found nothing new."""
     ingest = {name: replace(item, polled_at=None) for name, item in status.ingest.items()}
+    return replace(status, ingest=ingest)
+
+
+def without_lags(status: LakeTableStatus) -> LakeTableStatus:
+    """A status that says only whether something waits, not how much and for how long."""
+    ingest = {
+        name: replace(
+            item,
+            lag_records=min(1, item.lag_records),
+            lag_bytes=min(1, item.lag_bytes),
+            oldest_record_at=None,
+        )
+        for name, item in without_looks(status).ingest.items()
+    }
     return replace(status, ingest=ingest)

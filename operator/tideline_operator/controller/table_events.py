@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tideline.errors import ConflictError, UnknownOutcomeError
 from tideline.ingest.operation.operation import OperationKind
-from tideline.ingest.operation.result import OperationResult, Outcome
+from tideline.ingest.operation.result import FILE, OperationResult, Outcome
 from tideline.wording import counted, size_text
 from tideline_operator.controller.event_recorder import TableEvent
 from tideline_operator.resources.status import LakeTableStatus, OperationPhase, OperationStatus
@@ -49,8 +51,7 @@ def events_of(
         note = f"{name} {ended} (attempt {entry.attempt}): {result.message}"
         events.append(TableEvent(reason, series_of(entry, status), note, True, attempt))
     elif result.outcome is Outcome.SUCCEEDED:
-        reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
-        events.append(_once(reason, result.instant or attempt, _done(name, result)))
+        events.append(_success(entry, result))
     if result.columns_added:
         note = f"{name} gave types to new columns: {', '.join(result.columns_added)}"
         events.append(_once("SchemaInferred", result.instant or attempt, note))
@@ -72,6 +73,16 @@ def events_of(
         subject = f"{attempt}-rows"
         events.append(TableEvent("Quarantined", subject, note, True, subject))
     return tuple(events)
+
+
+def _success(entry: OperationStatus, result: OperationResult) -> TableEvent:
+    """An event for each operation, but one series for the commits of a stream."""
+    reason = _REASONS.get(OperationKind(entry.kind), "ServiceRan")
+    occurrence = result.instant or f"{entry.id}-{entry.attempt}"
+    event = _once(reason, occurrence, _done(entry.title, result))
+    if result.source_part == FILE:
+        return event
+    return replace(event, subject=entry.subject, is_frequent=True)
 
 
 def _once(reason: str, subject: str, note: str) -> TableEvent:

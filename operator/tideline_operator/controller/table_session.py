@@ -16,7 +16,8 @@ from tideline_operator.resources.status import LakeTableStatus
 @dataclass(slots=True)
 class TableSession:
     """Of one table; all of it may be lost. `status` and `declared` are with the version of the
-    object that they were read from; `problems` counts reconciliations in a row that met one.
+    object that they were read from; `problems` counts reconciliations in a row that met one;
+    `written_ms` is when its status was last written.
     """
 
     polled: dict[str, Timestamp] = field(default_factory=dict)
@@ -25,6 +26,7 @@ class TableSession:
     resolved: ResolvedTable | None = None
     blockers: Blockers = field(default_factory=Blockers)
     problems: int = 0
+    written_ms: int = 0
 
 
 class TableSessions:

@@ -30,6 +30,7 @@ from tideline_operator.decide.worker_assignment import (
 from tideline_operator.launch.job_outcome import JOB_NAME_LABEL, counts_as_ended, is_over
 from tideline_operator.launch.worker_job import MEMORY_ANNOTATION, WORKER_LABEL, new_worker_name
 from tideline_operator.launch.worker_launcher import WorkerPlan
+from tideline_operator.launch.worker_outcome import report_of
 from tideline_operator.resources.warm import Warm
 
 
@@ -58,12 +59,15 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Worker:
-    """What is known of a worker: its Job, its pod, and since when it has no operation."""
+    """What is known of a worker: its Job, its pod, and since when it has no operation. `kind` and
+    `memory_bytes` are those that it was asked for with, until its Job is there."""
 
     job: Manifest | None = None
     pod: Manifest | None = None
     holder: Key | None = None
     worked_ms: int = 0
+    kind: str = ""
+    memory_bytes: int = 0
 
     def has_ended(self, now_ms: int) -> bool:
         """Whether nothing of it runs; one that is being deleted still does, until its node counts
@@ -94,7 +98,8 @@ class WarmWorkers:
             self._drop_if_gone(key_of(item))
 
     def note_pod(self, before: Manifest | None, after: Manifest | None) -> Key | None:
-        """A pod was created, changed or deleted; the table whose operation its worker has."""
+        """A pod was created, changed or deleted; the table whose operation its worker has, unless
+        the worker only shows that it takes it: the status has the hand-over already."""
         item = after or before
         if item is None or not _is_worker(item):
             return None
@@ -105,7 +110,8 @@ class WarmWorkers:
             holder = worker.holder
             worker.pod = _newer(worker.pod, after)
             self._drop_if_gone(key)
-        return holder
+        is_news = before is None or after is None or _says_more(before, after)
+        return holder if is_news else None
 
     def job(self, namespace: str, name: str) -> Manifest | None:
         """A worker's Job as it was last seen."""
@@ -234,7 +240,9 @@ class WarmWorkers:
                 return Chosen(name)
             case NewWorker(replaced=replaced):
                 chosen = Chosen(new_worker_name(), True, replaced)
-                self._known[table[0], chosen.name] = _Worker(holder=table)
+                self._known[table[0], chosen.name] = _Worker(
+                    holder=table, kind=wanted.kind, memory_bytes=wanted.memory_bytes
+                )
                 return chosen
         return assignment
 
@@ -262,12 +270,11 @@ class WarmWorkers:
             found.append(
                 KnownWorker(
                     name=key[1],
-                    # Of one whose Job is being created nothing is known yet.
-                    kind=str(labels.get(WORKER_LABEL, "")),
-                    memory_bytes=int(annotations.get(MEMORY_ANNOTATION, 0)),
+                    kind=str(labels.get(WORKER_LABEL, worker.kind)),
+                    memory_bytes=int(annotations.get(MEMORY_ANNOTATION, worker.memory_bytes)),
                     holder="/".join(worker.holder or ()) if is_held else "",
                     worked_ms=worker.worked_ms,
-                    is_ending=any(map(_is_deleted, (job, pod))) or job is None,
+                    is_ending=any(map(_is_deleted, (job, pod))),
                 )
             )
         return found
@@ -287,6 +294,14 @@ class WarmWorkers:
 
 def _is_worker(item: Manifest) -> bool:
     return WORKER_LABEL in (item["metadata"].get("labels") or {})
+
+
+def _says_more(before: Manifest, after: Manifest) -> bool:
+    """Whether a pod has changed, or shows a result that it did not show before."""
+    if before.get("status") != after.get("status") or _is_deleted(before) != _is_deleted(after):
+        return True
+    report = report_of(after)
+    return report is not None and report.result is not None and report != report_of(before)
 
 
 def _is_deleted(item: Manifest | None) -> bool:

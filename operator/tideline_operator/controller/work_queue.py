@@ -24,7 +24,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 TURNS_MAX = 20.0
-TURNS_PER_S = 1.0
+TURNS_PER_S = 2.0
 RETRY_FIRST_S = 0.5
 RETRY_LAST_S = 60.0
 

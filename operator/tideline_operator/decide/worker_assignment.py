@@ -147,9 +147,7 @@ def assign(wanted: Wanted, workers: Iterable[KnownWorker], warm: Warm, now_ms: i
         if _why_full(wanted, left, warm) is None:
             return NewWorker(replaced=known_worker.name)
     if alike and wanted.waited_ms < PATIENCE_MS:
-        message = f"{counted(len(alike), 'warm worker')} busy"
-        if idle:
-            message = f"{counted(wanted.ahead, 'table')} waited for a warm worker before"
+        message = f"it is in line for {counted(len(alike), 'warm worker')}"
         return AwaitWorker(message, now_ms + PATIENCE_MS - wanted.waited_ms)
     return OwnJob(full)
 
