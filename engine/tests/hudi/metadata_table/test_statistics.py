@@ -57,7 +57,7 @@ from tideline.testing.kept_statistics import (
     statistics_of_files,
     statistics_of_partitions,
 )
-from tideline.testing.small_table import SmallTable, memory_place
+from tideline.testing.small_table import QUIET, SmallTable, memory_place
 from tideline.testing.table_audit import stale_listing
 
 COLUMNS = ("v", "n", "d", "amount", "s")
@@ -343,6 +343,33 @@ def test_check_looks_into_a_file_without_rows_for_what_its_partition_says(
     MetadataWriter(table).commit(completed, changes, table.timeline())
     said = [item.message for item in check_table(opened(small)) if item.check == "statistics"]
     assert said == ["the bounds of v of the partition do not hold those of its files"]
+
+
+def test_a_file_that_a_delete_left_empty_ends_no_statistics() -> None:
+    """Hudi has no rows of it, as its footer has no row groups."""
+    small = with_statistics(TableType.COPY_ON_WRITE)
+    small.lake().write(rows(range(6), 0, random.Random(0)), "insert")
+    small.lake().write(rows([0, 3], 1, random.Random(0)), "delete")
+    table = opened(small)
+    (file_slice,) = table.files.view(table.timeline()).latest_slices("p0")
+    (file,) = file_slice.files
+    indexed = (*META_COLUMNS, *COLUMNS)
+    changes: dict[MetadataPartition, list[MetadataRecord]] = {
+        FILES_PARTITION: [],
+        COLUMN_STATS_PARTITION: [
+            MetadataRecord(key_of(column, "p0", file.name), None) for column in indexed
+        ],
+        PARTITION_STATS_PARTITION: [
+            MetadataRecord(key_of_partition(column, "p0"), None) for column in indexed
+        ],
+    }
+    time = InstantTime(str(max(instant.time.value for instant in table.timeline()))[:-3] + "999")
+    completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, time)
+    MetadataWriter(table).commit(completed, changes, table.timeline())
+    assert [str(item) for item in check_table(opened(small)) if item.check == "statistics"] == []
+    small.fake_clock.advance(60)
+    small.lake().write(rows([6, 9], 1, random.Random(0)), "insert", options=QUIET)
+    assert_right(small)
 
 
 def test_keys_are_hashed_as_hudi_does() -> None:

@@ -170,7 +170,7 @@ def rows_of_files(
 class LiveFiles:
     """The files of the partitions that a change touches, live once it is completed, and what is
     known of those that it did not write: their rows, and listed columns that came after them, with
-    as many nulls as they have rows."""
+    as many nulls as they have rows; all columns of a base file without a row of the table."""
 
     by_partition: Mapping[str, Sequence[BaseFile | LogFile]]
     rows: FileRows
@@ -182,17 +182,35 @@ def live_files(change: TableChange, stored: StoredRecords, measured: MeasuredFil
 
     Hudi lists a column that was added, and older files have no row of it. They are read back, with
     the first change of their partition after that, and have rows then: Hudi's queries lose a file
-    that has a row of one column of theirs and none of another.
+    that has a row of one column of theirs and none of another. A base file that a delete has left
+    empty has no row of Hudi's of any column, and gets them in the same way.
     """
     live: dict[str, list[BaseFile | LogFile]] = {name: [] for name in touched_partitions(change)}
     if live:
         for file_slice in change.once(slices_after, stored).values():
             live[file_slice.partition] += file_slice.row_files
-    others = [
-        file.path for files in live.values() for file in files if file.path not in measured.ranges
-    ]
-    rows = rows_of_files(stored, measured.indexed.names, others)
-    return LiveFiles(live, rows, _columns_added_since(change, rows, measured.indexed))
+    others = [file for files in live.values() for file in files if file.path not in measured.ranges]
+    rows = rows_of_files(stored, measured.indexed.names, [file.path for file in others])
+    bare = [file.path for file in others if isinstance(file, BaseFile) and file.path not in rows]
+    nulls = {
+        **_columns_added_since(change, rows, measured.indexed),
+        **_empty_files(change, bare, measured.indexed),
+    }
+    return LiveFiles(live, rows, nulls)
+
+
+def _empty_files(
+    change: TableChange, paths: Collection[str], indexed: IndexedColumns
+) -> Mapping[str, ColumnRanges]:
+    """Those of the base files that have no row of the table, with all columns of none."""
+    if not paths or change.contents is None or len(paths) > FILES_READ_BACK_MAX:
+        return {}
+    read = change.contents.ranges(paths, indexed.types)
+    return {
+        path: ranges
+        for path, ranges in read.items()
+        if ranges is not None and not any(item.values for item in ranges.values())
+    }
 
 
 def _columns_added_since(
