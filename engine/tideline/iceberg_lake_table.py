@@ -41,6 +41,7 @@ from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan
 from tideline.iceberg.services.rewrite_data_files.table_plan import plan_table_rewrite
 from tideline.iceberg.services.service import IcebergContext
 from tideline.iceberg.services.snapshot_files import count_snapshot_files
+from tideline.iceberg.table.catalog_name import catalog_named
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import IcebergWrite
@@ -73,18 +74,20 @@ def open_iceberg(
 ) -> IcebergLakeTable:
     """Open the Iceberg table in the folder or s3:// prefix `uri`, which no catalog keeps.
 
-    With `catalog`, a name that PyIceberg's configuration knows, `uri` is `namespace.name` and
-    `catalog_properties` are properties over those of the configuration; needs the extra `iceberg`.
+    With `catalog`, its name in PyIceberg's configuration or its address, `uri` is `namespace.name`
+    and `catalog_properties` are properties over those of the configuration; needs the extra
+    `iceberg`.
     Raises TableNotFoundError when there is none, UnsupportedTableError when a catalog keeps it,
     CorruptTableError, ConfigError and StorageUnavailableError.
     """
     if catalog is None:
         table = IcebergTable.open(uri, storage_options, clock=clock)
     else:
+        name, properties = catalog_named(catalog, catalog_properties)
         table = IcebergTable.from_catalog(
-            catalog,
+            name,
             uri,
-            properties=catalog_properties,
+            properties=properties,
             storage_options=storage_options,
             clock=clock,
         )
@@ -110,8 +113,8 @@ def create_iceberg(
 
     `key` are the columns that identify a row; `partition_by` is such as `"day(ts), bucket(16, id)"`
     and `sort_by` such as `"region, ts DESC NULLS LAST"`; `format_version` is 1, 2 or 3.
-    With `catalog`, a name that PyIceberg's configuration knows, `uri` is `namespace.name`, and the
-    files go to `location`, or below the catalog's warehouse where that is a folder.
+    With `catalog`, its name in PyIceberg's configuration or its address, `uri` is `namespace.name`,
+    and the files go to `location`, or below the catalog's warehouse where that is a folder.
     Raises TableExistsError, ConfigError for a definition that cannot be and for another table at,
     above or below the location, UnsupportedTableError when the catalog refuses.
     """

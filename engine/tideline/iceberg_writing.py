@@ -13,6 +13,7 @@ from tideline.errors import ConfigError
 from tideline.hudi.table.location_conflict import refuse_table_conflict
 from tideline.hudi.table.names import column_names
 from tideline.iceberg.data.arrow_schema import arrow_schema
+from tideline.iceberg.table.catalog_name import catalog_named
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.write.carried_variants import with_carried_variants
 from tideline.iceberg.write.create import create_in_catalog, create_table
@@ -39,13 +40,14 @@ def new_iceberg_table(
 ) -> IcebergTable:
     """See `create_iceberg`."""
     if catalog is not None:
+        name, named_properties = catalog_named(catalog, catalog_properties)
         return create_in_catalog(
-            catalog,
+            name,
             uri,
             definition,
             clock,
             location=location,
-            properties=catalog_properties,
+            properties=named_properties,
             storage_options=storage_options,
         )
     place = StoreLocation.of(uri, storage_options)

@@ -12,6 +12,7 @@ from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
+from tideline.storage.missing_table import missing_table
 
 if TYPE_CHECKING:
     from tideline.iceberg.table.open_table import IcebergTable
@@ -37,7 +38,9 @@ def open_any(source: TableSource) -> HoodieTable | IcebergTable:
         try:
             return source.open()
         except TableNotFoundError:
-            raise no_hudi_table from None
+            uri = no_hudi_table.table
+            message = f"no Hudi table and no Iceberg table here{missing_table(str(uri))}"
+            raise TableNotFoundError(message, table=uri) from None
 
 
 def refuse_options(format_: str, *, verb: str = "read", **given: object) -> None:

@@ -45,13 +45,15 @@ _ICEBERG_ONLY = ("sort_by", "format_version", "location")
 
 
 class _NameChoice(click.Choice[str]):
-    """The names of an enumeration, in any case."""
+    """The names of an enumeration, in any case, short ones such as MOR too."""
 
     def __init__(self, kind: type[TableType | KeyGeneratorKind | MergeMode]) -> None:
         super().__init__([member.value for member in kind], case_sensitive=False)
+        self._named = {name: str(member.value) for name, member in kind.__members__.items()}
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002
-        return str(choice).upper()
+        name = str(choice).upper()
+        return self._named.get(name, name)
 
 
 @command("create")
@@ -210,7 +212,7 @@ def _create_hudi(
     made = "Would create" if dry_run else "Created"
     print_line(f"{made} the {description['type']} table {description['name']}.")
     if not dry_run:
-        print_line(f"Fill it: tideline write {shlex.quote(uri)} --source PATH --format parquet")
+        print_line(f"Fill it: tideline write {shlex.quote(uri)} --source PATH")
 
 
 def _preview(location: StoreLocation, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -123,6 +123,7 @@ def execute_command(
         raise click.exceptions.Exit(run_operation(operation_path))
     if service is None or uri is None:
         raise ConfigError("name a SERVICE and a table URI, or --operation FILE")
+    _require_order(service, uri)
     wanted = service_called(service)
     settings = parse_pairs(options, option="--option")
     run = open_serviced(uri, wanted, storage).run(wanted.name, options=settings)
@@ -225,7 +226,17 @@ def _benefit(plan: Explanation) -> str:
 def _target(words: tuple[str, ...]) -> tuple[str | None, str]:
     if len(words) > 2:
         raise ConfigError("name at most a SERVICE and a table URI", value=" ".join(words))
-    return (words[0], words[1]) if len(words) == 2 else (None, words[0])
+    if len(words) == 1:
+        return None, words[0]
+    _require_order(*words)
+    return words[0], words[1]
+
+
+def _require_order(service: str, uri: str) -> None:
+    """Raise ConfigError for a URI before the name of a service."""
+    names = {known.name for known in every_service()}
+    if uri in names and service not in names:
+        raise ConfigError(f"the service comes first: {uri} {service}", value=service)
 
 
 def _plan_rollback(table: LakeTable, *, as_json: bool) -> None:

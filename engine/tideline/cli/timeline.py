@@ -16,7 +16,7 @@ from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.archived import ArchivedEntry
 from tideline.hudi.timeline.commit_metadata import CommitMetadata
-from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Instant
+from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.zone import TimelineZone
 from tideline.storage.location import StoreLocation
@@ -30,7 +30,12 @@ _COLUMNS = ("instant", "age", "action", "state", "operation", "files", "inserted
 @table_options
 @click.option("--pending", is_flag=True, help="Only what has not completed.")
 @click.option("--archived", is_flag=True, help="What left the active timeline as well.")
-@click.option("--action", help="Only one action, such as commit or rollback.")
+@click.option(
+    "--action",
+    type=click.Choice([str(action) for action in Action]),
+    metavar="ACTION",
+    help="Only one action, such as commit or rollback.",
+)
 @click.option("--instant", metavar="INSTANT", help="Only show what became of this instant.")
 @limit_option("The newest N instants, or all.")
 def list_instants_command(
@@ -70,7 +75,7 @@ def list_instants_command(
         print_json({"instants": rows, "total": total})
         return
     if total == 0:
-        print_line("Nothing pending." if pending else "Nothing yet.")
+        print_line("Nothing pending." if pending else "Nothing yet." if action is None else "None.")
         return
     zone, now_ms = table.instants.known_zone(timeline).reading_zone, table.clock.now_ms()
     columns = (*_COLUMNS, "archived") if archived else _COLUMNS
@@ -87,7 +92,7 @@ def _print_fate(table: HoodieTable, text: str, *, as_json: bool) -> None:
     """What became of one instant, after an unknown outcome."""
     if not is_instant_time(text):
         raise ConfigError(
-            "this is not an instant: give one that `tideline timeline` lists", value=text
+            "this is not an instant: give one that `tideline list-instants` lists", value=text
         )
     time = InstantTime(text)
     found = table.timeline().find(time)

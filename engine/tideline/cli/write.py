@@ -21,7 +21,7 @@ from tideline.hudi.write.write_operation import WriteOperation
 from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.ingest.execute.write_files import SourceWrite, SourceWritten, write_sources
 from tideline.ingest.sources.files.listing import FileFormat
-from tideline.ingest.sources.files.named_files import find_sources, source_bytes
+from tideline.ingest.sources.files.named_files import find_sources, format_by_name, source_bytes
 from tideline.ingest.sources.files.read_options import require_known
 from tideline.lake_table import LakeTable
 from tideline.settings.setting import SettingPlace
@@ -63,8 +63,8 @@ _UNIQUENESS = {"partition": IN_PARTITION, "table": IN_TABLE}
     "--format",
     "source_format",
     type=click.Choice(["parquet", "csv", "json"]),
-    default="parquet",
-    show_default=True,
+    help="By default as the files' names end (.csv, .json, .jsonl, .ndjson, compressed ones too), "
+    "else parquet.",
 )
 @click.option(
     "--operation",
@@ -135,7 +135,7 @@ def write_command(
     source: TableSource,
     rows_from: str,
     as_json: bool,
-    source_format: str,
+    source_format: str | None,
     dry_run: bool,
     yes: bool,
     **asked: Any,
@@ -143,6 +143,7 @@ def write_command(
     """Write the rows of source files into the table at URI, as one commit."""
     table = open_any(source)
     found = StoreLocation.of(rows_from, source.storage)
+    source_format = source_format or format_by_name(found)
     if isinstance(table, HoodieTable):
         for name in ("branch", "where", "key"):
             if asked.pop(name):

@@ -119,6 +119,8 @@ class SqlSession:
                 if isinstance(failure, TidelineError):
                     raise failure from error
             reason = _PREFIX.sub("", str(error)).partition("\n")[0].strip()
+            if "Table with name" in reason:
+                reason = f"{reason} There are {', '.join(self._tables)}"
             message = f"DuckDB refuses the query: {reason}{self._advice}"
             raise ConfigError(message, value=query.strip()) from error
 

@@ -48,6 +48,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
+from tideline.storage.missing_table import missing_table
 from tideline.storage.object_store import AlreadyExists, ObjectStore
 
 __all__ = [
@@ -211,6 +212,8 @@ def _load(store: ObjectStore) -> _Examined:
                 ", but an Iceberg table: tideline.open_iceberg opens it, `tideline iceberg` has "
                 "the commands for it, and show, read, write and check take tables of both"
             )
+        else:
+            message += missing_table(store.uri)
         raise TableNotFoundError(message, table=store.uri, path=PROPERTIES_PATH)
     raise CorruptTableError(
         f"table properties are unreadable: {current.problem}; backup: {backup.problem}",

@@ -102,6 +102,9 @@ class TableType(Enum):
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
+    # As Hudi's SQL has them.
+    COW = COPY_ON_WRITE
+    MOR = MERGE_ON_READ
 
     def __str__(self) -> str:
         return self.value

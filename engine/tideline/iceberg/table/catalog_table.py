@@ -49,6 +49,7 @@ from tideline.iceberg.metadata.shown_updates import is_shown, leaves_trace
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.catalog_config import catalog_arguments
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles
+from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog, words_of
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
 from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
@@ -287,7 +288,15 @@ class CatalogTable:
                 raise self._missing() from error
 
     def _missing(self) -> TableNotFoundError:
-        return TableNotFoundError("the catalog has no such table", table=self._name)
+        message = "the catalog has no such table"
+        # An SQL catalog, whose package may not be there.
+        if hasattr(self._catalog, "engine"):
+            message += (
+                "; an SQL catalog shows what was written under its own name, here "
+                f"{self._catalog.name}: for tables of another name give that, with the address in "
+                f"{address_variable('NAME')}"
+            )
+        return TableNotFoundError(message, table=self._name)
 
     @property
     def _name(self) -> str:

@@ -60,6 +60,8 @@ from tideline.iceberg.table.table_operations import (
 from tideline.retry import RetryPolicy
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
+from tideline.storage.missing_table import missing_table
+from tideline.storage.nested_tables import CONTROL_FOLDER
 from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore
 from tideline.trust.named_places import checked_place, declared_places
 
@@ -242,9 +244,17 @@ class FileSystemTable:
             suffix = next(suffix for suffix in _SUFFIXES if suffix in by_suffix)
             return newest, files[by_suffix[suffix]]
         if any(_is_metadata(name) for name in names):
-            message = "the table belongs to a catalog, which alone knows its newest metadata"
+            message = (
+                "the table belongs to a catalog, which alone knows its newest metadata: name it as "
+                "the catalog does, namespace.name, and the catalog (--catalog, catalog=, in a "
+                "LakeTable spec.catalog)"
+            )
             raise UnsupportedTableError(message, table=self._location.uri)
-        raise TableNotFoundError("no Iceberg table here", table=self._location.uri)
+        if self._store.list_directory(CONTROL_FOLDER).objects:
+            hint = ", but a Hudi table: tideline.open opens it, `tideline show` describes it"
+        else:
+            hint = missing_table(self._location.uri)
+        raise TableNotFoundError(f"no Iceberg table here{hint}", table=self._location.uri)
 
     def _io_of(self, metadata: TableMetadata) -> FileIO:
         stores = {self._location: self._store}

@@ -127,13 +127,18 @@ def _read_csv(
         first = next(iter(dialect.rows(head)), [])
         if not first:
             continue
-        names = [name or f"_{place}" for place, name in enumerate(first, start=1)]
+        # Spark's names of columns that have none.
+        names = [name or f"_c{place}" for place, name in enumerate(first)]
         if not named:
             names = [f"column_{place}" for place in range(1, len(first) + 1)]
-        repeated = {name.lower() for name in names}
-        if len(repeated) < len(names):
-            said = "its first line names a column twice: is it a row (--option header=false)?"
-            raise InvalidDataError(said, path=path)
+        folded = [name.lower() for name in names]
+        twice = next((name for name in names if folded.count(name.lower()) > 1), None)
+        if twice is not None:
+            said = (
+                "its first line names a column twice: rename one, or is the line a row "
+                "(--option header=false)?"
+            )
+            raise InvalidDataError(said, path=path, value=twice)
         table, wrong = _parse(content, names, dialect, path)
         tables.append(table)
         bad += wrong

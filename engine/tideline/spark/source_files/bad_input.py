@@ -105,7 +105,7 @@ def misfits(intake: Intake, paths: Sequence[str]) -> dict[str, str]:
     bad: dict[str, str] = {}
     merged = intake.schema
     for group in groups:
-        reason = _lacks(intake, group.frame.columns)
+        reason = _lacks(intake, group.frame.columns, group.paths[0])
         if reason is None and not intake.only_keys:
             try:
                 rows = intake.fitted(group.frame).drop(ARRIVAL)
@@ -267,8 +267,9 @@ def _explainer(
     return explain
 
 
-def _lacks(intake: Intake, columns: Sequence[str]) -> str | None:
-    """Why a file with these columns has no rows for the table."""
+def _lacks(intake: Intake, columns: Sequence[str], path: str) -> str | None:
+    """Why a file with these columns has no rows for the table. Of those that it names it lacks the
+    ones without a value and without a known type."""
     keys = intake.keys
     present = {name.lower() for name in columns}
     made = "which the {} is made of"
@@ -282,6 +283,13 @@ def _lacks(intake: Intake, columns: Sequence[str]) -> str | None:
     for role, names in roles:
         for name in names:
             if name.split(".")[0].lower() not in present:
+                if intake.settings.file_format == CSV and name in header_names(
+                    intake.settings, path
+                ):
+                    return (
+                        f"it has no value in column {name}, {role}, and the table knows no type "
+                        "of it yet: declare the columns (source.schema), or leave it out"
+                    )
                 own = ", ".join(column for column in columns if not column.startswith("_tideline_"))
                 return f"it has no column {name}, {role} (it has {own})"
     return None

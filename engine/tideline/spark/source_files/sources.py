@@ -306,7 +306,7 @@ def _read_text(
     as_written = csv_written(written) if settings.file_format == CSV else json_written(written)
     schemas = text_schemas(
         lambda part: _schema_reader(session, settings.file_format, options, part),
-        lambda schema: session.read.format(settings.file_format).options(**options).schema(schema),
+        lambda schema: _rows_reader(session, settings.file_format, options, schema),
         uris,
         settings.declared,
         {**settings.known, **as_written},
@@ -324,7 +324,7 @@ def _read_text(
         raise UnreadableFilesError(dict.fromkeys(empty, _EXPECTED[settings.file_format]))
     for part, part_uris, text in zip(parts, uris, schemas, strict=True):
         schema = _with_bad_record(text.schema) if settings.keeps_bad_rows else text.schema
-        reader = session.read.format(settings.file_format).options(**options).schema(schema)
+        reader = _rows_reader(session, settings.file_format, options, schema)
         arrived = with_arrival(reader.load(part_uris), part_uris, [places[path] for path in part])
         if has_header:
             arrived = _without_carriage_return(arrived, text.schema)
@@ -371,6 +371,20 @@ def _schema_reader(
     # names no folder with a colon.
     is_unlisted = _PATTERN.search(uris[0]) or any(":" in uri.partition("/")[2] for uri in uris)
     return reader.option("multiLine", "false") if is_unlisted else reader
+
+
+def _rows_reader(
+    session: SparkSession, file_format: str, options: Mapping[str, str], schema: T.StructType
+) -> DataFrameReader:
+    """A reader of rows in a schema.
+
+    Headers leave names out above the index of pandas, and where lines end in a separator: Spark
+    names such columns itself, and then finds that the header has other names. All files of one read
+    have the same header, so that nothing else is passed over with that.
+    """
+    unnamed = any(name == f"_c{place}" for place, name in enumerate(schema.names))
+    given = {**options, "enforceSchema": "true"} if unnamed else options
+    return session.read.format(file_format).options(**given).schema(schema)
 
 
 def _loadable(paths: Sequence[str]) -> list[list[str]]:

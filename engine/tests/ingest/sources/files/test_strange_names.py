@@ -107,3 +107,14 @@ def test_a_colon_stops_the_read_by_name(spark: SparkSession, tmp_path: Path) -> 
     with pytest.raises(UnreadableFilesError) as raised:
         read_files(spark, ["a:b.csv", "c.csv"], settings)
     assert set(raised.value.reasons) == {"a:b.csv"}
+
+
+def test_a_header_that_leaves_names_out_is_read_by_the_names_of_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "pandas.csv").write_text(",id,v\n0,1,a\n1,2,b\n")
+    (tmp_path / "separator.csv").write_text("id,v,\n3,c,\n")
+    settings = SourceSettings(StoreLocation.of(str(tmp_path)), "csv")
+    rows = read_files(spark, ["pandas.csv", "separator.csv"], settings)
+    assert sorted(row.v for row in rows.collect()) == ["a", "b", "c"]
+    assert rows.columns[:3] == ["_c0", "id", "v"] and "_c2" not in rows.columns

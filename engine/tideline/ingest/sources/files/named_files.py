@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideline.errors import InvalidDataError
+from tideline.errors import ConfigError, InvalidDataError
+from tideline.ingest.sources.files.listing import FileFormat
 from tideline.storage.location import StoreLocation
 from tideline.storage.object_store import ObjectInfo, is_possible_path
 
@@ -34,6 +35,23 @@ def find_sources(location: StoreLocation) -> Sources:
         tuple(path for path in paths if is_possible_path(path)),
         tuple(ascii(path) for path in paths if not is_possible_path(path)),
     )
+
+
+def format_by_name(location: StoreLocation) -> str:
+    """The format that the files' names end like; Parquet where no name tells.
+
+    Raises InvalidDataError when there is no file, ConfigError for files of several formats.
+    """
+    names = [location.uri] if _format_of(location.uri) else find_sources(location).paths
+    found = {kind.value: name for name in names if (kind := _format_of(name)) is not None}
+    if len(found) > 1:
+        said = " and ".join(found.values())
+        raise ConfigError(f"files of several formats ({said}): say which, with --format")
+    return next(iter(found), PARQUET)
+
+
+def _format_of(name: str) -> FileFormat | None:
+    return next((kind for kind in FileFormat if name.lower().endswith(kind.endings)), None)
 
 
 def source_bytes(location: StoreLocation) -> int:
