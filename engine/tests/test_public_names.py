@@ -95,7 +95,10 @@ def test_an_iceberg_table_shows_its_schema_and_snapshots(
     times = [snapshot.timestamp_ms for snapshot in iceberg_table.snapshots]
     assert (len(times), times) == (3, sorted(times))
     assert iceberg_table.current_snapshot == iceberg_table.snapshots[-1]
-    assert repr(iceberg_table) == f"IcebergLakeTable({iceberg_table.uri!r})"
+    newest = f"newest snapshot {iceberg_table.snapshots[-1].snapshot_id}"
+    assert repr(iceberg_table) == (
+        f"<IcebergLakeTable, version 2, {newest}, at {iceberg_table.uri}>"
+    )
 
 
 def test_an_iceberg_table_is_rewritten_expired_and_tidied(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from tideline.check_finding import Finding
@@ -65,7 +66,7 @@ Moment = datetime | timedelta
 
 
 def open_iceberg(
-    uri: str,
+    uri: str | PathLike[str],
     *,
     catalog: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
@@ -86,7 +87,7 @@ def open_iceberg(
         name, properties = catalog_named(catalog, catalog_properties)
         table = IcebergTable.from_catalog(
             name,
-            uri,
+            fspath(uri),
             properties=properties,
             storage_options=storage_options,
             clock=clock,
@@ -95,7 +96,7 @@ def open_iceberg(
 
 
 def create_iceberg(
-    uri: str,
+    uri: str | PathLike[str],
     schema: pa.Schema,
     *,
     key: str | Sequence[str] = (),
@@ -129,7 +130,7 @@ def create_iceberg(
         properties=properties,
     )
     made = new_iceberg_table(
-        uri,
+        fspath(uri),
         definition,
         clock,
         catalog=catalog,
@@ -150,7 +151,9 @@ class IcebergLakeTable(IcebergWords):
         """What services add to the summaries of snapshots."""
 
     def __repr__(self) -> str:
-        return f"IcebergLakeTable({self.uri!r})"
+        newest = self.metadata.snapshot()
+        rows = "no snapshot yet" if newest is None else f"newest snapshot {newest.snapshot_id}"
+        return f"<IcebergLakeTable, version {self.version}, {rows}, at {self.uri}>"
 
     @property
     def uri(self) -> str:

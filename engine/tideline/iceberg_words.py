@@ -115,7 +115,7 @@ class IcebergWords(WritableTable):
 
         return history_table(self.table.refresh())
 
-    def changes(self, after: Any, until: Any = None) -> IcebergChangeFeed:
+    def changes(self, after: Any = 0, until: Any = None) -> IcebergChangeFeed:
         """What snapshots after `after`, up to `until` or now, did to rows: inserted, updated,
         deleted, with what updated and deleted rows were before, in Arrow, without Spark.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tideline.check_finding import Finding, Repair
@@ -51,7 +52,7 @@ from tideline.settings.setting import SettingPlace
 from tideline.shown_table import ShownTable
 from tideline.storage.location import StoreLocation
 from tideline.table_words import TableWords
-from tideline.writable_table import Options
+from tideline.writable_table import Options, StoreOptions
 from tideline.write_and_serve import (
     delete_partitions,
     delete_rows,
@@ -83,7 +84,7 @@ class LakeTable(ShownTable, TableWords):
     @classmethod
     def create(
         cls,
-        uri: str,
+        uri: str | PathLike[str],
         *,
         record_key: str | Sequence[str],
         schema: Any = None,
@@ -97,7 +98,7 @@ class LakeTable(ShownTable, TableWords):
         url_encode: bool = False,
         merge_mode: MergeMode | str | None = None,
         properties: Options = None,
-        storage_options: Options = None,
+        storage_options: StoreOptions = None,
         clock: Clock = _SYSTEM_CLOCK,
     ) -> LakeTable:
         """Create an empty table at `uri`.
@@ -133,7 +134,11 @@ class LakeTable(ShownTable, TableWords):
 
     @classmethod
     def open(
-        cls, uri: str, *, storage_options: Options = None, clock: Clock = _SYSTEM_CLOCK
+        cls,
+        uri: str | PathLike[str],
+        *,
+        storage_options: StoreOptions = None,
+        clock: Clock = _SYSTEM_CLOCK,
     ) -> LakeTable:
         """Open the table at `uri`.
 
@@ -319,10 +324,11 @@ class LakeTable(ShownTable, TableWords):
 
         return incremental(spark, self.hoodie_table, after, until, deletes=deletes)
 
-    def changes(self, after: Any, until: Any = None) -> ChangeFeed:
+    def changes(self, after: Any = 0, until: Any = None) -> ChangeFeed:
         """What commits in (after, until] did to rows: inserted, updated, deleted, with what updated
         and deleted rows were before, in Arrow, without Spark.
 
+        Either is the time of a commit, the commit itself, or any other time; 0 is before the first.
         Begin after `.until` the next time. Raises ConfigError naming the earliest time to begin
         after when files of the range have been cleaned, or its commits archived.
         """

@@ -14,7 +14,9 @@ from tideline.commit_report import CommitReport
 from tideline.readable_table import ReadableTable
 
 Options = Mapping[str, str] | None
-"""Names and texts: settings of a write, options of a store, metadata of a commit."""
+"""Names and texts: settings of a write, metadata of a commit."""
+StoreOptions = Mapping[str, str | bool] | None
+"""Options of a store."""
 
 
 class WritableTable(ReadableTable):

@@ -116,10 +116,10 @@ def test_what_changes_something_has_a_dry_run_and_what_deletes_takes_a_yes() -> 
         name.removeprefix("tideline "): {opt for item in command.params for opt in item.opts}
         for name, command in all_commands()
     }
-    looking = {"adopt", "show", "list-instants", "list-files", "check-store", "verify", "read",
-               "plan", "report", "spark-history", "savepoint list", "index list", "iceberg show",
-               "iceberg plan", "iceberg branch list", "iceberg tag list", "completion", "ui",
-               "sql"}  # fmt: skip
+    looking = {"adopt", "changes", "show", "list-instants", "list-files", "check-store", "verify",
+               "read", "plan", "report", "spark-history", "savepoint list", "index list",
+               "iceberg show", "iceberg plan", "iceberg branch list", "iceberg tag list",
+               "completion", "ui", "sql"}  # fmt: skip
     without = {name for name, known in options.items() if "--dry-run" not in known}
     assert without == looking
     assert {name for name, known in options.items() if "--yes" in known} == {

@@ -61,6 +61,10 @@ _COMMANDS = {
     "ui": ("tideline.cli.ui:ui_command", "Serve pages about many tables."),
     "write": ("tideline.cli.write:write_command", "Write source files into a table."),
     "read": ("tideline.cli.read:read_command", "Print rows, or the answer to a query."),
+    "changes": (
+        "tideline.cli.changes:changes_command",
+        "Print what commits did to rows: inserted, updated, deleted.",
+    ),
     "sql": ("tideline.cli.sql:sql_command", "Answer queries over tables, or at a prompt."),
     "plan": ("tideline.cli.execute:plan_command", "Show what a service would do, and why."),
     "declare": (

@@ -65,13 +65,17 @@ def print_table(
 def print_rows(rows: ShownRows, limit: int | None, *, as_json: bool) -> None:
     """Print rows of a table, as they are, and say when `limit` cut them off."""
     if as_json:
-        found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
-        document = {"columns": rows.columns, "rows": found, "complete": rows.complete}
-        print_json(document, are_rows=True)
+        print_json(shown_document(rows), are_rows=True)
         return
     print_table(rows.columns, rows.rows, are_rows=True)
     if not rows.complete:
         print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")
+
+
+def shown_document(rows: ShownRows) -> dict[str, object]:
+    """The same as a JSON document."""
+    found = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+    return {"columns": rows.columns, "rows": found, "complete": rows.complete}
 
 
 def print_facts(facts: Mapping[str, object]) -> None:

@@ -32,5 +32,6 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str, schema: pa.Schema | No
     try:
         return pa.array([row.get(name) for row in rows], kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        message = f"values of the column {name} do not fit: {error}"
+        own = "" if kind is None else f" its type {kind}"
+        message = f"values of the column {name} do not fit{own}: {error}"
         raise InvalidDataError(message) from error

@@ -8,11 +8,12 @@ from math import floor
 
 from tideline.errors import ConfigError
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.hudi.timeline.instant import Instant
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.zone import TimelineZone
 
-Point = InstantTime | date | str
-"""An instant, or a moment (a datetime is a date as well), or either as text."""
+Point = Instant | InstantTime | date | str | int
+"""An instant, or a moment (a datetime is a date as well), or either as text; 0 is before all."""
 BEGINNING = InstantTime("0" * 17)
 """Before every instant of any table."""
 
@@ -32,15 +33,19 @@ def point_in_time(table: HoodieTable, given: Point) -> InstantTime:
 
 
 def parse_point_in_time(given: Point, zone: Callable[[], TimelineZone]) -> InstantTime:
-    """An instant time from one, from a date or datetime, or from text that is either.
+    """An instant time from one, from a date or datetime, or from text or a number that is either.
 
     Text is an instant time (`20240105100000000`) or ISO 8601 (`2024-01-05`, `2024-01-05 10:00:00`,
     `2024-01-05T10:00:00.5+01:00`). A date is its first moment. Without an offset these are the
     table's own digits; with one they are a moment in its `zone`. Zeros alone are before everything.
     Raises ConfigError for anything else.
     """
+    if isinstance(given, Instant):
+        return given.time
     if isinstance(given, InstantTime):
         return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)
     if isinstance(given, str):
         text = given.strip()
         if is_instant_time(text):

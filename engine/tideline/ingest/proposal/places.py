@@ -45,7 +45,9 @@ def landing_location(name: str, storage: Mapping[str, str]) -> StoreLocation:
     """The folder or prefix with the files. Raises ConfigError for a folder that is not there."""
     location = StoreLocation.of(name, storage)
     if location.scheme == "file" and not Path(_path(location)).is_dir():
-        raise ConfigError("there is no such folder", path=name)
+        is_file = Path(_path(location)).is_file()
+        said = "this is a file: name the folder that it is in" if is_file else None
+        raise ConfigError(said or "there is no such folder", path=name)
     return location
 
 

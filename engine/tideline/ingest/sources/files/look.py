@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from tideline.errors import ConfigError
 from tideline.ingest.sources.files.arrived import ArrivedFile
 from tideline.ingest.sources.files.listing import (
     QUARANTINE,
@@ -16,6 +18,7 @@ from tideline.ingest.sources.files.listing import (
 from tideline.storage.local.listing import list_regular
 from tideline.storage.object_store import ObjectStore
 
+_PATTERN = re.compile(r"[*?\[]")
 LOCAL_SETTLE_MS = 1_000
 """On a local folder a file changed within the last moments may still be being written; other stores
 show only whole objects."""
@@ -24,7 +27,7 @@ show only whole objects."""
 def list_arrived(store: ObjectStore, file_format: FileFormat) -> FileListing:
     """List the landing prefix that is the root of `store`; empty when it does not exist.
 
-    Raises StorageUnavailableError.
+    Raises StorageUnavailableError, and ConfigError for a local file and for a pattern of names.
     """
     found, irregular = list_regular(store)
     return _on(store, FileListing.of(found, file_format, irregular))
@@ -58,4 +61,10 @@ def _on(store: ObjectStore, listing: FileListing) -> FileListing:
     root = store.local_path("")
     if root is None:
         return listing
-    return replace(listing, settle_ms=LOCAL_SETTLE_MS, exists=Path(root).is_dir())
+    exists = Path(root).is_dir()
+    if not exists and Path(root).is_file():
+        raise ConfigError("a source's path is a folder, and this is a file", path=root)
+    if not exists and _PATTERN.search(root):
+        message = "a source's path has no patterns: name the folder, and all its files are taken in"
+        raise ConfigError(message, path=root)
+    return replace(listing, settle_ms=LOCAL_SETTLE_MS, exists=exists)

@@ -1,0 +1,31 @@
+"""A source's path that is a file or a pattern of names: said at the first look, not waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tideline.errors import ConfigError
+from tideline.ingest.proposal.places import landing_location
+from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.look import list_arrived
+from tideline.storage.location import StoreLocation
+
+
+def exists(path: Path) -> bool:
+    return list_arrived(StoreLocation.of(path).open(), FileFormat.CSV).exists
+
+
+def test_a_file_and_a_pattern_are_refused_and_a_folder_may_come_later(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id\n1\n")
+    with pytest.raises(ConfigError, match="a source's path is a folder, and this is a file"):
+        exists(tmp_path / "1.csv")
+    for pattern in ("*.csv", "landing/[0-9].csv", "?.csv"):
+        with pytest.raises(ConfigError, match="a source's path has no patterns"):
+            exists(tmp_path / pattern)
+    (tmp_path / "odd*name").mkdir()
+    assert exists(tmp_path / "odd*name")
+    assert not exists(tmp_path / "later")
+    with pytest.raises(ConfigError, match="this is a file: name the folder that it is in"):
+        landing_location(str(tmp_path / "1.csv"), {})
