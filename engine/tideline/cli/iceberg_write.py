@@ -25,7 +25,10 @@ from tideline.ingest.sources.files.named_files import UNNAMABLE, Sources
 def asked_write(table: IcebergTable, source_format: str, asked: Mapping[str, Any]) -> IcebergWrite:
     """The write that options name. Raises ConfigError for what no write of this table can be."""
     if source_format != "parquet":
-        message = "the source files of an Iceberg table are Parquet"
+        message = (
+            "the source files of an Iceberg table are Parquet; csv and JSON are taken in by "
+            "`tideline run`, as the ingest of a LakeTable (`tideline init FOLDER` writes one)"
+        )
         raise ConfigError(message, table=table.metadata.location, value=source_format)
     refuse_options(
         "Iceberg",

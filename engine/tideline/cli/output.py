@@ -67,6 +67,9 @@ def print_rows(rows: ShownRows, limit: int | None, *, as_json: bool) -> None:
     if as_json:
         print_json(shown_document(rows), are_rows=True)
         return
+    if not rows.columns:
+        print_line("Nothing was written yet.")
+        return
     print_table(rows.columns, rows.rows, are_rows=True)
     if not rows.complete:
         print_line(f"... the first {counted(limit or 0, 'row')}; --limit all prints all.")

@@ -60,7 +60,7 @@ def plugin() -> None:
     """LakeTables of a cluster: how they are, what is due, and why."""
 
 
-@plugin.command("status")
+@plugin.command("status", short_help="List LakeTables: ready, newest instant, what is due.")
 @click.argument("name", required=False)
 @click.option("--all-namespaces", "-A", is_flag=True, help="Tables of every namespace.")
 @_connection_options
@@ -80,7 +80,7 @@ def status_command(name: str | None, all_namespaces: bool, as_json: bool, **give
         print_table(STATUS_COLUMNS, rows)
 
 
-@plugin.command("plan")
+@plugin.command("plan", short_help="Show what is due, why, and when the rest will be.")
 @click.argument("name")
 @_connection_options
 def plan_command(name: str, as_json: bool, **given: Any) -> None:
@@ -119,7 +119,7 @@ def why_command(name: str, as_json: bool, **given: Any) -> int:
     return 1 if found else 0
 
 
-@plugin.command("run")
+@plugin.command("run", short_help="Run a service or an ingest of a table once, now.")
 @click.argument("name")
 @click.argument("what")
 @click.option("--wait", "waits", is_flag=True, help="Wait until it has ended.")
@@ -157,7 +157,7 @@ def suspend_command(name: str, as_json: bool, **given: Any) -> None:
     _change(name, {"suspend": True}, "suspended", as_json, given)
 
 
-@plugin.command("fence")
+@plugin.command("fence", short_help="Let nothing be ingested into a table until resume.")
 @click.argument("name")
 @_connection_options
 def fence_command(name: str, as_json: bool, **given: Any) -> None:
@@ -173,7 +173,7 @@ def resume_command(name: str, as_json: bool, **given: Any) -> None:
     _change(name, {"suspend": None, "fenced": None}, "resumed", as_json, given)
 
 
-@plugin.command("logs")
+@plugin.command("logs", short_help="Print the log of the driver that works on a table.")
 @click.argument("name")
 @click.option("--operation", metavar="ID", help="An operation in the table's status.")
 @click.option("--follow", "-f", "follows", is_flag=True, help="Show lines as they are written.")
