@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
@@ -105,12 +105,32 @@ class Batch:
     def rows(self) -> pa.Table:
         return batch(self.keys, self.value, partitions=PARTITIONS)
 
-    def apply(self, rows: dict[str, int]) -> None:
-        for key in self.rows.column("id").to_pylist():
-            if self.operation == "delete":
-                rows.pop(key, None)
-            else:
-                rows[key] = self.value
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """A batch and its commit: when it began, when it completed, which file groups it touched."""
+
+    made: Batch
+    began: InstantTime
+    completed: InstantTime
+    file_ids: frozenset[str]
+
+    def apply(self, rows: dict[str, CommittedBatch]) -> None:
+        """Change `rows`, each key with the commit that wrote its row.
+
+        A delete that found none of a key touches no file group of it, so that it conflicts with no
+        insert of the key that is first to complete: it stands before that insert.
+        """
+        for key in self.made.rows.column("id").to_pylist():
+            if self.made.operation != "delete":
+                rows[key] = self
+            elif key in rows and not self._stands_before(rows[key]):
+                del rows[key]
+
+    def _stands_before(self, insert: CommittedBatch) -> bool:
+        if not self.file_ids:
+            return True
+        return insert.completed > self.began and not insert.file_ids & self.file_ids
 
 
 @dataclass
@@ -291,14 +311,10 @@ class ConcurrentTable:
                 stop.set()
             repeating.result()
 
-    def committed(self) -> list[Batch]:
-        """The batches that are committed, in the order in which they completed.
-
-        A delete that found none of its keys changed no file, so that it conflicts with no insert
-        of them that was first to complete: it stands before that insert, and is without effect.
-        """
-        table, found = self.table, dict[InstantTime, Batch]()
-        for instant, metadata in _commits(table):
+    def committed(self) -> list[CommittedBatch]:
+        """The batches that are committed, in the order in which they completed."""
+        found = dict[InstantTime, CommittedBatch]()
+        for instant, metadata in _commits(self.table):
             time = instant.completed_at
             assert time is not None
             assert time not in found
@@ -309,22 +325,24 @@ class ConcurrentTable:
                 made = self.hudis[int(extra[_BATCH])]
             else:
                 continue
-            has_deleted = any(stat.num_deletes for stat in metadata.write_stats)
-            is_idle = made.operation == "delete" and not has_deleted
-            found[time] = replace(made, keys=()) if is_idle else made
-        return [made for _, made in sorted(found.items())]
+            stats = metadata.write_stats
+            if made.operation == "delete":
+                stats = tuple(stat for stat in stats if stat.num_deletes)
+            file_ids = frozenset(str(stat.file_id) for stat in stats)
+            found[time] = CommittedBatch(made, instant.time, time, file_ids)
+        return [commit for _, commit in sorted(found.items(), key=lambda pair: pair[0])]
 
     def expected(self) -> list[tuple[str, int]]:
         """Key and value of every row that the committed batches leave."""
-        rows: dict[str, int] = {}
+        rows: dict[str, CommittedBatch] = {}
         committed = self.committed()
-        values = [made.value for made in committed]
+        values = [commit.made.value for commit in committed]
         assert len(values) == len(set(values)), "a batch is committed twice"
         wanted = self.done_by_hudi | {made.value for made in self.ours.values()}
         assert set(values) == wanted, "a writer was told otherwise than the timeline says"
-        for made in committed:
-            made.apply(rows)
-        return sorted(rows.items())
+        for commit in committed:
+            commit.apply(rows)
+        return sorted((key, commit.made.value) for key, commit in rows.items())
 
     def described(self) -> str:
         """A line for each commit: its times, its batch, and what it did to which file group."""
