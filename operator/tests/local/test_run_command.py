@@ -19,6 +19,7 @@ import pytest
 
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
+from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
 from tideline_operator.local.run_lock import RunLock
@@ -298,6 +299,22 @@ def test_a_run_that_sets_rows_aside_is_not_done(workspace: Workspace) -> None:
     assert code == SET_ASIDE, err
     assert "1 row inserted" in out
     assert workspace.ids() == [1]
+
+
+def test_a_hudi_table_where_an_iceberg_table_is_declared_is_not_waited_for(
+    workspace: Workspace,
+) -> None:
+    LakeTable.create(str(workspace.folder / "orders"), record_key="id")
+    workspace.declare("""
+        apiVersion: tideline.dev/v1alpha1
+        kind: LakeTable
+        metadata: {name: orders}
+        spec: {format: Iceberg, location: orders}
+    """)
+    code, out, err = workspace.run()
+    assert code != 0
+    assert "is that of a Hudi table; leave spec.format out" in out + err
+    assert "look for the table again" not in out
 
 
 def test_a_missing_iceberg_table_is_reported(workspace: Workspace) -> None:

@@ -33,6 +33,7 @@ from tideline.ingest.sources.checkpoint import (
 )
 from tideline.storage.heartbeat import heartbeat_age_ms, heartbeat_writer
 from tideline.storage.location import StoreLocation
+from tideline.storage.nested_tables import CONTROL_FOLDER
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.adoption import Adoption
@@ -197,12 +198,31 @@ class Observer:
             seen = observe_iceberg(source, table.spec, memory, self._clock)
         except ObjectNotFoundError:
             self._iceberg.pop(table.address, None)
+            taken = self._taken_by_hudi(table)
+            if taken is not None:
+                return Observed(running=running, problem=taken)
         except TidelineError as error:
             return Observed(running=running, problem=problem_of(error))
         now_ms = self._clock.now_ms()
         checkpoints = {} if seen is None else seen.checkpoints
         sources = self._sources(table, status, checkpoints, now_ms)
         return Observed(sources=sources, running=running, iceberg=seen)
+
+    def _taken_by_hudi(self, table: ResolvedTable) -> Problem | None:
+        """The problem of a folder that has a Hudi table where an Iceberg table is declared."""
+        if table.spec.catalog is not None:
+            return None
+        try:
+            store = self._open_store(table, table.location)
+            if not store.list_directory(CONTROL_FOLDER).objects:
+                return None
+        except TidelineError as error:
+            return problem_of(error)
+        message = (
+            f"spec.location: {table.location.uri} is that of a Hudi table; leave spec.format out, "
+            "or choose another folder"
+        )
+        return Problem(LOCATION_TAKEN, message, ConfigError.exit_code, is_transient=False)
 
     def _table(
         self, table: ResolvedTable, status: LakeTableStatus
