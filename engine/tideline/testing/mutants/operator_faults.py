@@ -21,8 +21,30 @@ _WRITER_STATE = f"{_OPERATOR}/controller/writer_state.py"
 _WRITER_STATE_TESTS = (f"{_TESTS}/controller/test_writer_state.py",)
 _ELECTION = f"{_OPERATOR}/controller/election.py"
 _ELECTION_TESTS = (f"{_TESTS}/controller/test_controller_stale_leader.py", "-m", "not api_server")
+_STATUS_TESTS = (f"{_TESTS}/controller/test_written_statuses.py", "-m", "not api_server")
 
 OPERATOR_FAULTS = (
+    Fault(
+        "a status that another has written wakes no table while a turn writes",
+        f"{_OPERATOR}/controller/status_writer.py",
+        'is_written = content is not None and content == after.get("status")',
+        "is_written = content is not None",
+        _STATUS_TESTS,
+    ),
+    Fault(
+        "that the last records of a stream were taken in is not written for seconds",
+        f"{_OPERATOR}/controller/reconciliation.py",
+        "lag_records=min(1, item.lag_records),",
+        "lag_records=0,",
+        _STATUS_TESTS,
+    ),
+    Fault(
+        "the result that a worker shows wakes nobody",
+        _WARM,
+        "report is not None and report.result is not None and report != report_of(before)",
+        "False",
+        _WARM_TESTS,
+    ),
     Fault(
         "two operations of a table run at once",
         f"{_OPERATOR}/decide/concurrency.py",
