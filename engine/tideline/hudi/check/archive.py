@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from tideline.check_finding import Finding, Repair, RepairKind, error, warning
 from tideline.hudi.check.inspection import Inspection
 from tideline.hudi.services.archival.merge import has_unfinished_merge
+from tideline.hudi.table.file_group import BaseFile, FileGroupId, replaced_groups
 from tideline.hudi.timeline.commit_metadata import NO_PREVIOUS_COMMIT
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant import WRITE_ACTIONS, Action
 from tideline.hudi.timeline.instant_time import InstantTime, is_instant_time
 from tideline.hudi.timeline.lsm_history import LsmHistory
 from tideline.hudi.timeline.lsm_writer import history_leftovers
+from tideline.wording import counted
 
 NAME = "archive"
 _FINISH = Repair(RepairKind.FINISH_ARCHIVAL)
@@ -40,6 +42,7 @@ def check_archive(seen: Inspection) -> Iterator[Finding]:
         )
     yield from _holes(seen)
     yield from _revived(seen)
+    yield from _behind_a_savepoint(seen)
 
 
 def _holes(seen: Inspection) -> Iterator[Finding]:
@@ -82,3 +85,35 @@ def _revived(seen: Inspection) -> Iterator[Finding]:
                         instant=time,
                         repair=Repair(RepairKind.DELETE_FILE, file.path),
                     )
+
+
+def _behind_a_savepoint(seen: Inspection) -> Iterator[Finding]:
+    """Files of archived commits that are newer than the first active write.
+
+    Hudi's writers archive so with `hoodie.archive.beyond.savepoint`. Its readers take a file for
+    committed only whose instant is active, or older than every active write.
+    """
+    first = seen.timeline.of(*WRITE_ACTIONS).first()
+    if first is None:
+        return
+    active = {instant.time for instant in seen.timeline}
+    gap = {time for time in seen.archive.commits - active if time > first.time}
+    newest: dict[FileGroupId, InstantTime] = {}
+    for file in seen.data_files() if gap else ():
+        if isinstance(file, BaseFile):
+            newest[file.group] = max(file.instant, newest.get(file.group, file.instant))
+    replaced = {group for metadata in seen.commits.values() for group in replaced_groups(metadata)}
+    lost = [
+        time
+        for group, time in newest.items()
+        if time in gap and group not in replaced and group not in seen.archive.replaced
+    ]
+    if lost:
+        yield error(
+            NAME,
+            f"{counted(len(lost), 'file group')} of commits that were archived behind a savepoint: "
+            "Hudi's queries do not find their rows",
+            instant=min(lost),
+            advice="have their rows written again by a clustering, as long as there is a savepoint "
+            f"of {first.time}: without it readers here do not find them either",
+        )
