@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.check_finding import Severity
+from tideline.errors import ConfigError
 from tideline.hudi.services.archival.config import ArchivalConfig
 from tideline.hudi.table.table_config import TableType
 from tideline.testing.archival_of_others import archive_beyond_savepoints
@@ -33,6 +34,9 @@ def test_rows_behind_a_savepoint_are_named_until_they_are_written_again(
         f"savepoint of {saved}: without it readers here do not find them either"
     )
     rows = table.values()
+    with pytest.raises(ConfigError, match=r"would miss 2 files of the table; have their rows wr"):
+        table.lake().delete_savepoint(saved)
+    assert table.values() == rows
     table.fake_clock.advance(60)
     assert table.lake().run("clustering", options=ONCE).done
     assert errors(table) == []

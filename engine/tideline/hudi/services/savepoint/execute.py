@@ -16,6 +16,7 @@ Source: Hudi's SavepointActionExecutor, SavepointHelpers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tideline.errors import ConfigError
 from tideline.hudi.capabilities.guard import admit
@@ -30,6 +31,7 @@ from tideline.hudi.table.timeline_as_of import timeline_as_of
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
+from tideline.wording import counted
 
 
 def create_savepoint(
@@ -73,12 +75,14 @@ def find_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
 def delete_savepoint(table: HoodieTable, time: InstantTime) -> Savepoint:
     """Give a savepoint up; the next clean may delete what only it kept. Returns what it was.
 
-    Raises ConfigError when there is none of that time, or a restore to it is unfinished.
+    Raises ConfigError when there is none of that time, a restore to it is unfinished, or rows
+    would be lost with it.
     """
     with table.lock().acquire():
         timeline = admit(table, Permission.SAVEPOINT)
         found = _found(table, timeline, time)
         _refuse_during_restore(table, timeline)
+        _refuse_lost_rows(table, timeline, found)
         savepoint = read_savepoint(table, found)
         for state in (State.COMPLETED, State.INFLIGHT):
             table.timelines.remove(found.in_state(state))
@@ -203,6 +207,39 @@ def _refuse_during_restore(table: HoodieTable, timeline: ActiveTimeline) -> None
             table=table.uri,
             instant=restore.time,
         )
+
+
+def _refuse_lost_rows(table: HoodieTable, timeline: ActiveTimeline, savepoint: Instant) -> None:
+    """Raise when archived commits count only as long as there is the savepoint.
+
+    Hudi's writers archive commits behind a savepoint with `hoodie.archive.beyond.savepoint`. The
+    commit of the savepoint is the first of the timeline once it is deleted, and what is newer and
+    not there counts as never committed.
+    """
+    rest = tuple(instant for instant in timeline if instant != savepoint)
+    after = replace(timeline, instants=rest)
+    if after.start == timeline.start:
+        return
+    listing = table.files.listing()
+    now, then = (_files(table.files.view_of(listing, shown)) for shown in (timeline, after))
+    if now != then:
+        raise ConfigError(
+            "commits behind this savepoint were archived, and count only as long as it is there: "
+            f"without it readers would miss {counted(len(now - then), 'file')} of the table; have "
+            "their rows written again by a clustering first",
+            table=table.uri,
+            instant=savepoint.time,
+        )
+
+
+def _files(view: FileSystemView) -> frozenset[tuple[str, str]]:
+    """Partition and name of each file that readers open."""
+    return frozenset(
+        (partition, file.name)
+        for partition in view.partitions
+        for file_slice in view.latest_slices(partition)
+        for file in file_slice.files
+    )
 
 
 def _found(table: HoodieTable, timeline: ActiveTimeline, time: InstantTime) -> Instant:
