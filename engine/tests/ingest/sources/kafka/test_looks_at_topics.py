@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
+import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,13 @@ from confluent_kafka.admin import AdminClient
 
 from tideline.ingest.location import Location
 from tideline.ingest.sources.kafka import clients
+from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import Isolation
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import TopicPartition
-from tideline.ingest.sources.source import Limits, Reach
+from tideline.ingest.sources.kafka.wire.look import look_by
+from tideline.ingest.sources.source import Limits, Nothing, Reach
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import TopicFeed, values
@@ -84,7 +90,8 @@ def test_the_time_that_a_table_begins_at_is_asked_for_only_as_long_as_it_has_rea
     assert found.partitions[TopicPartition(topic, 1)] == PartitionOffsets(0, 0, 0)
     assert requests()["ListOffsets"] == 3
     looked(feed, KafkaPosition({}, {}))
-    assert requests()["ListOffsets"] == 2
+    # One of them is for what transactions hold where nothing else waits.
+    assert requests()["ListOffsets"] == 3
 
 
 def test_a_look_ends_at_the_oldest_open_transaction_unless_all_records_are_wanted(
@@ -106,6 +113,51 @@ def test_a_look_ends_at_the_oldest_open_transaction_unless_all_records_are_wante
     )
     assert looked(every).partitions[partition].end == 4
     producer.abort_transaction()
+
+
+def test_records_that_wait_for_an_open_transaction_are_a_backlog(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(topic, 2)
+    kafka_broker.produce(topic, values([(1, 1, "a"), (2, 1, "b")]), timestamp_ms=1_000)
+    feed = TopicFeed.of(tmp_path, kafka_broker.address, topic)
+    position = KafkaPosition(
+        looked(feed).topic_ids, {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 0}
+    )
+    producer = kafka_broker.producer(**{"transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, key="3", value="{}", partition=0, timestamp=2_000)
+    producer.flush()
+    kafka_broker.produce(topic, values([(4, 1, "d")]), timestamp_ms=3_000)
+
+    def of(found: KafkaOffsets) -> tuple[int, int, int | None]:
+        assert isinstance(found.plan(position, Limits(1, 0)), Nothing)
+        backlog = found.backlog(position, Limits(1, 0))
+        return backlog.parts, backlog.records, backlog.oldest_ms
+
+    def by_wire() -> KafkaOffsets:
+        connect = partial(socket.create_connection, timeout=3.0)
+        return look_by(
+            feed.source,
+            Credentials.of({}),
+            lambda host, port: connect((host, port)),
+            position,
+            asks_age=True,
+        )
+
+    assert of(feed.source.positions(Reach(_no_store, asks_age=True), position)) == (0, 2, 2_000)
+    assert of(by_wire()) == (0, 2, 2_000)
+    assert looked(feed).held == ()
+    every = replace(feed.source, isolation=Isolation.READ_UNCOMMITTED)
+    assert every.positions(Reach(_no_store), position).backlog(position, Limits(1, 0)).records == 2
+    producer.abort_transaction()
+    # Markers come a moment later.
+    deadline_s = time.monotonic() + 30
+    while looked(feed, position).is_drained(position):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+    assert looked(feed, position).held == ()
 
 
 def test_a_look_that_asks_for_it_says_of_what_time_the_oldest_record_is_that_waits(

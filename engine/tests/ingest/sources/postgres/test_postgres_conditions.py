@@ -213,8 +213,14 @@ def test_a_slot_that_is_older_than_its_publication_is_named(
     postgres.execute("insert into orders values (1, 'a', 1)")
     # One that is of several tables is moved by what has them all.
     found = feed(tmp_path / "shared", postgres, is_shared=True)
-    with pytest.raises(ConfigError, match="is older than publication"):
-        found.drain()
+    ((version,),) = postgres.execute("select current_setting('server_version_num')::int")
+    if version < 180_000:
+        with pytest.raises(ConfigError, match="is older than publication"):
+            found.drain()
+    else:
+        # Such a server passes over what is older: none of it is of a table that is published later.
+        assert found.drain() is None
+        assert found.rows() == [(1, "a")]
     own = feed(tmp_path / "own", postgres)
     assert own.drain() is None
     assert own.rows() == [(1, "a")]

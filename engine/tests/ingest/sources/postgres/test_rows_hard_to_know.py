@@ -152,6 +152,25 @@ def test_a_table_whose_updates_a_publication_would_refuse_is_not_published(
     require_same(found, postgres, "id, v")
 
 
+def test_a_table_with_generated_columns_and_whole_old_rows_is_published_where_it_stays_usable(
+    postgres: PostgresDatabase, tmp_path: Path
+) -> None:
+    postgres.execute(
+        "create table t (id int primary key, v text, w text generated always as (v || 'w') stored)",
+        "alter table t replica identity full",
+        "insert into t values (1, 'a')",
+    )
+    found = feed(tmp_path, postgres)
+    ((version,),) = postgres.execute("select current_setting('server_version_num')::int")
+    if version >= 180_000:
+        with pytest.raises(ConfigError, match="refuses its updates once it is published"):
+            found.drain()
+        postgres.execute("update t set v = 'still'", "alter table t replica identity default")
+    found.drain()
+    postgres.execute("update t set v = 'named'")
+    require_same(found, postgres, "id, v")
+
+
 def test_a_key_that_two_rows_may_have_within_a_transaction_is_none(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:

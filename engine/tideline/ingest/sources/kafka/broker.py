@@ -14,13 +14,13 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tideline.errors import StorageUnavailableError
 from tideline.ingest.sources.kafka.clients import Complaints, admin_of, complaints_of, consumer_of
 from tideline.ingest.sources.kafka.credentials import Credentials
-from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, Isolation, RecordField
 from tideline.ingest.sources.kafka.look import FIRST_MS, LAST_MS, Described, look_with
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets
 from tideline.ingest.sources.kafka.records import (
@@ -251,7 +251,7 @@ class _Asked:
         return Described(ids, numbers, tuple(missing))
 
     def offsets(
-        self, partitions: Collection[TopicPartition], when_ms: int
+        self, partitions: Collection[TopicPartition], when_ms: int, *, has_open: bool = False
     ) -> Mapping[TopicPartition, int]:
         """Partitions whose leader changes are asked for again, and those of a broker that has just
         started, which answers without an offset."""
@@ -261,12 +261,15 @@ class _Asked:
         specs: Any = vars(of_admins)["OffsetSpec"]
         named = {FIRST_MS: specs.earliest, LAST_MS: specs.latest}
         wanted = named[when_ms]() if when_ms in named else specs.for_timestamp(when_ms)
+        isolation = IsolationLevel[self.source.isolation.name]
+        if has_open:
+            isolation = IsolationLevel.READ_UNCOMMITTED
         offsets: dict[TopicPartition, int] = {}
         deadline_s = time.monotonic() + _ANSWER_S
         while len(offsets) < len(partitions):
             futures = self.admin.list_offsets(
                 {_assigned(item): wanted for item in partitions if item not in offsets},
-                isolation_level=IsolationLevel[self.source.isolation.name],
+                isolation_level=isolation,
                 request_timeout=_ANSWER_S,
             )
             for found, future in futures.items():
@@ -297,7 +300,9 @@ class _Asked:
 
 
 def _oldest_ms(source: DeclaredKafka, complaints: Complaints, spans: Sequence[Span]) -> int | None:
-    """The least time of first records of these spans, of those that come soon."""
+    """The least time of first records of these spans, of those that come soon; those of open
+    transactions have one as well."""
+    source = replace(source, isolation=Isolation.READ_UNCOMMITTED)
     with consumer_of(source, complaints) as consumer:
         consumer.assign([_assigned(span.partition, span.first) for span in spans])
         awaited = {(span.partition.topic, span.partition.number) for span in spans}

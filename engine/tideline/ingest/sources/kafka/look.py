@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tideline.clock import SystemClock
-from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka
+from tideline.ingest.sources.kafka.declared import EARLIEST, LATEST, DeclaredKafka, Isolation
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import Span, TopicPartition
@@ -38,10 +38,11 @@ class Brokers(Protocol):
         ...
 
     def offsets(
-        self, partitions: Collection[TopicPartition], when_ms: int
+        self, partitions: Collection[TopicPartition], when_ms: int, *, has_open: bool = False
     ) -> Mapping[TopicPartition, int]:
         """The first offsets at a time or later, FIRST_MS or LAST_MS; negative where there is
-        none. Of read_committed the last is that of the oldest transaction that is open."""
+        none. Of read_committed the last is that of the oldest transaction that is open, unless
+        it `has_open` ones."""
         ...
 
     def replaced(self, spans: Sequence[Span]) -> Collection[TopicPartition]:
@@ -91,9 +92,26 @@ def look_with(
     known = [span for span in waiting if span.epoch is not None]
     if known:
         looked = replace(looked, replaced=frozenset(brokers.replaced(known)))
-    if not waiting or not asks_age:
+    held = _held(brokers, source, looked, waiting) if after is not None else []
+    looked = replace(looked, held=tuple(held))
+    if not (waiting or held) or not asks_age:
         return looked
-    return replace(looked, oldest_ms=brokers.oldest_ms(waiting))
+    return replace(looked, oldest_ms=brokers.oldest_ms([*waiting, *held]))
+
+
+def _held(
+    brokers: Brokers, source: DeclaredKafka, looked: KafkaOffsets, waiting: Sequence[Span]
+) -> list[Span]:
+    """Records that wait for transactions, of partitions where nothing else waits."""
+    if source.isolation is not Isolation.READ_COMMITTED:
+        return []
+    read = set(looked.partitions) - {span.partition for span in waiting}
+    ends = brokers.offsets(sorted(read), LAST_MS, has_open=True) if read else {}
+    return [
+        Span(item, looked.topic_ids[item.topic], looked.partitions[item].end, end)
+        for item, end in sorted(ends.items())
+        if end > looked.partitions[item].end
+    ]
 
 
 def _matching(source: DeclaredKafka, brokers: Brokers, after: Position | None) -> set[str]:

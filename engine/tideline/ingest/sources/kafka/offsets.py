@@ -57,7 +57,8 @@ class KafkaOffsets:
     oldest record behind the position that the look was for, None where it was not asked for.
     `bytes_max` and `commit_every_ms` are 0 where there is no such bound. What the `engine` has
     Spark read has about `spark_bytes_max` bytes. Partitions that are `replaced` have other records
-    before the position that the look was for than those that were read.
+    before the position that the look was for than those that were read. Records that are `held`
+    wait for transactions that are open.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class KafkaOffsets:
     engine: ReadEngine = ReadEngine.IN_PROCESS
     spark_bytes_max: int = SPARK_BYTES_MAX
     replaced: frozenset[TopicPartition] = frozenset()
+    held: tuple[Span, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -132,10 +134,11 @@ class KafkaOffsets:
         return replace(begin, begins_again=True)
 
     def backlog(self, after: Position | None, limits: Limits) -> Backlog:  # noqa: ARG002
-        """Partitions with something to read, and offsets, which are a few more than records."""
+        """Partitions with something to read, and offsets, which are a few more than records, those
+        that are held among them."""
         waiting = self._waiting(_known(after))
-        records = sum(span.length for span in waiting)
-        oldest_ms = self.oldest_ms if waiting else None
+        records = sum(span.length for span in (*waiting, *self.held))
+        oldest_ms = self.oldest_ms if records else None
         return Backlog(parts=len(waiting), records=records, oldest_ms=oldest_ms)
 
     def waiting(self, after: Position | None) -> list[Span]:

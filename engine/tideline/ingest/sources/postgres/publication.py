@@ -19,6 +19,9 @@ from tideline.ingest.sources.postgres.declared import DeclaredPostgres
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import LISTS_AND_SCHEMAS_SINCE, server_version
 
+_GENERATED_ARE_REFUSED_SINCE = 180_000
+"""The version that refuses updates of rows whose old values a publication does not have."""
+
 
 class Entry(NamedTuple):
     """That of a table, 0 where there is none, and the version of the publication. Only rows that
@@ -138,6 +141,19 @@ def _own_entry(connection: Connection, publication: int, oid: int, entry: Entry)
     return entry._replace(
         number=int(number), rows=rows or "", columns=frozenset(map(int, (columns or "").split()))
     )
+
+
+def require_updates(source: DeclaredPostgres, connection: Connection) -> None:
+    """A table with generated columns, whose changes have whole old rows, may be published.
+    Raises ConfigError where the server would refuse its updates then."""
+    if server_version(connection) >= _GENERATED_ARE_REFUSED_SINCE:
+        raise ConfigError(
+            "the table has generated columns and replica identity full: this server refuses its "
+            "updates once it is published; alter table ... replica identity default, or, where all "
+            f"of them are stored, make publication {source.publication} for it with "
+            "(publish_generated_columns = stored)",
+            path=source.uri,
+        )
 
 
 def require_key(source: DeclaredPostgres, entry: Entry, missing: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ from tideline.ingest.sources.postgres.publication import (
     entry_in_publication,
     require_all,
     require_key,
+    require_updates,
 )
 from tideline.ingest.sources.postgres.ranges import Keys
 from tideline.ingest.sources.postgres.row_identity import (
@@ -162,6 +163,8 @@ def find_table(source: DeclaredPostgres, connection: Connection) -> ServerTable 
     published = entry.number, entry.version, entry.is_narrowed, entry.placed
     origin = Origin(system, int(timeline, 16), oid, *published)
     is_full = identity in ("f", b"f")
+    if is_full and not entry.number and any(how for *_, how in columns):
+        require_updates(source, connection)
     has = {number for number, *_, how in columns if entry.has_column(number, how)}
     given = tuple(by_number[number] for number, *_ in columns if number in has)
     require_key(source, entry, [column.name for column in key if column.number not in has])

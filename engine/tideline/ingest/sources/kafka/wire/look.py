@@ -160,11 +160,11 @@ class _Asked:
         return Described(ids, numbers, tuple(missing))
 
     def offsets(
-        self, partitions: Collection[TopicPartition], when_ms: int
+        self, partitions: Collection[TopicPartition], when_ms: int, *, has_open: bool = False
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for broker, own in self._by_leader(partitions):
-            found |= _ask_for_offsets(broker, own, when_ms)
+            found |= _ask_for_offsets(broker, own, when_ms, has_open=has_open)
         return found
 
     def replaced(self, spans: Sequence[Span]) -> Collection[TopicPartition]:
@@ -301,12 +301,13 @@ def _partition(answer: Fields) -> tuple[int, int]:
 
 
 def _ask_for_offsets(
-    broker: BrokerConnection, partitions: list[TopicPartition], when_ms: int
+    broker: BrokerConnection, partitions: list[TopicPartition], when_ms: int, *, has_open: bool
 ) -> dict[TopicPartition, int]:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for partition in partitions:
         by_topic[partition.topic].append(partition.number)
-    isolation = int8(1 if broker.source.isolation is Isolation.READ_COMMITTED else 0)
+    is_committed = broker.source.isolation is Isolation.READ_COMMITTED and not has_open
+    isolation = int8(1 if is_committed else 0)
     body = int32(-1) + isolation + int32(len(by_topic))
     for topic, numbers in by_topic.items():
         wanted = b"".join(int32(number) + int64(when_ms) for number in numbers)
