@@ -230,6 +230,48 @@ def test_only_the_result_that_a_worker_shows_wakes_its_table() -> None:
     assert workers.pod("lake", name) == stopping
 
 
+def test_the_next_table_has_a_worker_while_the_result_it_shows_is_settled() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    workers.set_held(ONE, [first])
+    takes = showing(pod(first), WorkerReport("one-ingest-1", 1))
+    result = OperationResult("one-ingest-1", Outcome.SUCCEEDED)
+    ended = showing(pod(first), WorkerReport("one-ingest-1", 1, result))
+    workers.note_pod(pod(first), takes)
+    for table in (TWO, THREE):
+        assert isinstance(workers.choose(table, PLAN, warm), AwaitWorker)
+        clock.advance(1)
+    assert workers.next_in_line() == ()
+    workers.note_pod(takes, ended)
+    assert workers.next_in_line() == (TWO,)
+    assert started(workers, TWO, warm) == first
+    # The turns of the first table end later, and know nothing of it.
+    workers.set_held(ONE, [first])
+    assert isinstance(workers.choose(THREE, PLAN, warm), AwaitWorker)
+    workers.set_held(ONE, [])
+    workers.note_pod(ended, {**ended, "status": {"phase": "Running", "started": True}})
+    assert isinstance(workers.choose(THREE, PLAN, warm), AwaitWorker)
+    workers.set_held(TWO, [first])
+    assert workers.next_in_line() == ()
+    workers.set_held(TWO, [])
+    assert workers.next_in_line() == (THREE,)
+
+
+def test_a_worker_whose_result_is_not_settled_is_left_alone_again() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    workers.set_held(ONE, [first])
+    result = OperationResult("one-ingest-1", Outcome.SUCCEEDED)
+    workers.note_pod(pod(first), showing(pod(first), WorkerReport("one-ingest-1", 1, result)))
+    clock.advance(1.9)
+    assert isinstance(workers.choose(TWO, PLAN, warm), Chosen)
+    workers.set_held(TWO, [])
+    workers.set_held(ONE, [first])
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+
+
 def test_a_table_waits_for_a_worker_whose_job_is_being_created() -> None:
     workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=1)
     assert isinstance(workers.choose(ONE, PLAN, warm), Chosen)

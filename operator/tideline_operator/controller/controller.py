@@ -377,7 +377,9 @@ class Controller:
         self._meter.note(before, after, self._clock.now_ms())
         holder = self.warm_workers.note_pod(before, after)
         if holder is not None and self._workers.is_running:
-            self.queue.add(holder, urgent=True)
+            # The next table in line has the worker while the result is written into a status.
+            for key in (holder, *self.warm_workers.next_in_line()):
+                self.queue.add(key, urgent=True)
         self._part_changed(before, after)
 
     def _part_changed(self, before: Manifest | None, after: Manifest | None) -> None:

@@ -44,6 +44,9 @@ class Chosen:
 
 
 _LATELY_MS = 60_000
+_SETTLED_MS = 2_000
+"""How long a result that a worker shows may take to reach the status; the worker takes nothing else
+before."""
 _TURN_MS = 3_000
 """How long an idle worker is kept for a table that was woken for it."""
 
@@ -60,7 +63,8 @@ class _Waiting:
 @dataclass(slots=True)
 class _Worker:
     """What is known of a worker: its Job, its pod, and since when it has no operation. `kind` and
-    `memory_bytes` are those that it was asked for with, until its Job is there."""
+    `memory_bytes` are those that it was asked for with, until its Job is there; `shown_ms` is when
+    it showed the result of what its holder had it do."""
 
     job: Manifest | None = None
     pod: Manifest | None = None
@@ -68,6 +72,12 @@ class _Worker:
     worked_ms: int = 0
     kind: str = ""
     memory_bytes: int = 0
+    shown_ms: int | None = None
+
+    def is_held(self, now_ms: int) -> bool:
+        """Whether it carries an operation out, or shows a result that nobody has settled."""
+        is_done = self.shown_ms is not None and now_ms - self.shown_ms < _SETTLED_MS
+        return self.holder is not None and not is_done
 
     def has_ended(self, now_ms: int) -> bool:
         """Whether nothing of it runs; one that is being deleted still does, until its node counts
@@ -110,8 +120,12 @@ class WarmWorkers:
             holder = worker.holder
             worker.pod = _newer(worker.pod, after)
             self._drop_if_gone(key)
-        is_news = before is None or after is None or _says_more(before, after)
-        return holder if is_news else None
+            if before is None or after is None:
+                return holder
+            if _shows_more(before, after):
+                worker.shown_ms = self.clock.now_ms()
+                return holder
+        return holder if _condition(before) != _condition(after) else None
 
     def job(self, namespace: str, name: str) -> Manifest | None:
         """A worker's Job as it was last seen."""
@@ -145,10 +159,11 @@ class WarmWorkers:
         wanted = {(table[0], name) for name in names}
         with self._lock:
             for key, worker in list(self._known.items()):
-                if key in wanted:
+                if key in wanted and worker.holder is None:
                     worker.holder = table
-                elif worker.holder == table:
-                    worker.holder, worker.worked_ms = None, self.clock.now_ms()
+                elif key not in wanted and worker.holder == table:
+                    worker.holder, worker.shown_ms = None, None
+                    worker.worked_ms = self.clock.now_ms()
                     self._drop_if_gone(key)
             for key in wanted - set(self._known):
                 self._known[key] = _Worker(holder=table)
@@ -236,7 +251,8 @@ class WarmWorkers:
         self._waiting.pop(table, None)
         match assignment:
             case TakeWorker(name=name):
-                self._known[table[0], name].holder = table
+                worker = self._known[table[0], name]
+                worker.holder, worker.shown_ms = table, None
                 return Chosen(name)
             case NewWorker(replaced=replaced):
                 chosen = Chosen(new_worker_name(), True, replaced)
@@ -266,7 +282,7 @@ class WarmWorkers:
             labels = {} if job is None else job["metadata"].get("labels", {})
             annotations = {} if job is None else job["metadata"].get("annotations", {})
             is_others = worker.holder != table or key[1] in busy
-            is_held = worker.holder is not None and is_others
+            is_held = worker.is_held(now_ms) and is_others
             found.append(
                 KnownWorker(
                     name=key[1],
@@ -296,10 +312,12 @@ def _is_worker(item: Manifest) -> bool:
     return WORKER_LABEL in (item["metadata"].get("labels") or {})
 
 
-def _says_more(before: Manifest, after: Manifest) -> bool:
-    """Whether a pod has changed, or shows a result that it did not show before."""
-    if before.get("status") != after.get("status") or _is_deleted(before) != _is_deleted(after):
-        return True
+def _condition(pod: Manifest) -> tuple[object, bool]:
+    return pod.get("status"), _is_deleted(pod)
+
+
+def _shows_more(before: Manifest, after: Manifest) -> bool:
+    """Whether a pod shows a result that it did not show before."""
     report = report_of(after)
     return report is not None and report.result is not None and report != report_of(before)
 

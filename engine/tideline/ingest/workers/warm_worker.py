@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 STOPPED_EXIT_CODE = 143
 _PAUSE_S = 0.2
+_SETTLED_S = 0.05
 _ACKNOWLEDGED_S = 120.0
 _REACHED_S = 300.0
 
@@ -279,7 +280,7 @@ class WarmWorker:
             table = self._insist(lambda: self._assignments.table(assignment.table))
             if is_acknowledged(report, table):
                 return True
-            self._clock.sleep(_PAUSE_S)
+            self._clock.sleep(_SETTLED_S)
         return False
 
     def _tell(self, report: WorkerReport) -> bool:

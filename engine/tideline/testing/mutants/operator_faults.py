@@ -41,8 +41,8 @@ OPERATOR_FAULTS = (
     Fault(
         "the result that a worker shows wakes nobody",
         _WARM,
-        "report is not None and report.result is not None and report != report_of(before)",
-        "False",
+        "return report is not None and report.result is not None and report != report_of(before)",
+        "return False",
         _WARM_TESTS,
     ),
     Fault(
