@@ -146,7 +146,7 @@ def _of_partition(
     # Without any row, as of files in ORC, queries leave out no partition.
     pruned_by = {row.column for row in of_partitions.values()}
     # Nor does a partition without a row of the table need any.
-    is_empty = all(found and not any(one.values for one in found.values()) for found in ranges)
+    is_empty = all(found and not any(item.values for item in found.values()) for found in ranges)
     for name in stored.indexed.listed:
         row = of_partitions.get(key_of_partition(name, partition))
         if row is None and (name not in pruned_by or is_empty):
