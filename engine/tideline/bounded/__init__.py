@@ -1,4 +1,5 @@
-"""Reading what others wrote, within limits.
+"""Reading what others wrote or give, within limits.
 
 - limits on files of other writers, parsing within them: `read_limits`, `parsing`
+- texts that callers give a commit: `given_texts`
 """

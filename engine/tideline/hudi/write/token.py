@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tideline.bounded.given_texts import require_token
 from tideline.errors import ConfigError, ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.heartbeat_limits import HeartbeatLimits
 from tideline.hudi.commit.outcome import Committed
@@ -28,18 +29,13 @@ from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.storage.heartbeat import heartbeat_age_ms
 
-_LENGTH_MAX = 200
-
 
 class TokenSearch:
     """Looks for the commit that one token names; what was read once is not read again."""
 
     def __init__(self, table: HoodieTable, token: str, operation: WriteOperation) -> None:
-        """Raises ConfigError for a token that is empty, too long or has control characters."""
-        if not 0 < len(token) <= _LENGTH_MAX or not token.isprintable():
-            raise ConfigError(
-                f"a token has 1 to {_LENGTH_MAX} printable characters", value=token[:_LENGTH_MAX]
-            )
+        """Raises ConfigError for what is no token."""
+        require_token(token)
         self.token = token
         self.notes: tuple[str, ...] = ()
         """What the caller should know of how far back was searched."""

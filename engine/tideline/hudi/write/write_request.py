@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tideline.bounded.given_texts import require_texts
 from tideline.hudi.commit.outcome import Committed
 from tideline.hudi.recovery.execute import RolledBack
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
@@ -35,6 +36,10 @@ class WriteRequest:
     token: TokenSearch | None = None
     matched: MatchedRows | None = None
     schema_change: SchemaChange = NO_CHANGE
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError."""
+        require_texts(self.extra_metadata)
 
 
 @dataclass(frozen=True, slots=True)

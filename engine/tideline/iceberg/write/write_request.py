@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideline.bounded.given_texts import require_texts, require_token
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
@@ -15,7 +16,6 @@ TOKEN_KEY = "tideline.token"
 OPERATION_KEY = "tideline.operation"
 _ROWS_KEY = "tideline.rows-"
 _REPLACES_PARTITIONS = "replace-partitions"
-_LENGTH_MAX = 200
 _OWN = ("tideline.", "added-", "deleted-", "removed-", "total-", "changed-", "manifests-")
 
 
@@ -123,11 +123,9 @@ class IcebergWrite:
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
-        token = self.token
-        if token is not None and not (0 < len(token) <= _LENGTH_MAX and token.isprintable()):
-            raise ConfigError(
-                f"a token has 1 to {_LENGTH_MAX} printable characters", value=token[:_LENGTH_MAX]
-            )
+        if self.token is not None:
+            require_token(self.token)
+        require_texts(self.extra)
         takes_where = (
             IcebergOperation.OVERWRITE,
             IcebergOperation.DELETE,
