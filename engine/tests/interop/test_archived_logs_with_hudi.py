@@ -32,11 +32,7 @@ CLEANED = {"hoodie.clean.commits.retained": "1"}
 def test_a_log_that_was_compacted_and_archived_does_not_come_back(
     tmp_path: Path, hudi_peer: HudiPeer, table_version: int
 ) -> None:
-    table = SmallTable.create(
-        StoreLocation.of(tmp_path / "t"),
-        table_type=TableType.MERGE_ON_READ,
-        table_version=table_version,
-    )
+    table = created(tmp_path, TableType.MERGE_ON_READ, table_version)
 
     def clean() -> None:
         assert local_services(table, CLEANED).run(CLEANING).done
@@ -67,11 +63,7 @@ def test_a_log_after_a_restore_does_not_come_back(
     tmp_path: Path, hudi_peer: HudiPeer, table_version: int
 ) -> None:
     """The restore stays, and is older than what is archived."""
-    table = SmallTable.create(
-        StoreLocation.of(tmp_path / "t"),
-        table_type=TableType.MERGE_ON_READ,
-        table_version=table_version,
-    )
+    table = created(tmp_path, TableType.MERGE_ON_READ, table_version)
     upsert(table, 1)
     kept = table.lake().savepoint().instant
     upsert(table, 2)
@@ -85,7 +77,7 @@ def test_a_log_after_a_restore_does_not_come_back(
     config = ArchivalConfig(commits_min=5, commits_max=5, compaction_delta_commits=None)
     archived_at_once(table, config)
     assert read_by(hudi_peer, tmp_path / "t") == {"k000": 4, "k001": 9}
-    assert local_services(table, {"hoodie.clean.commits.retained": "1"}).run(CLEANING).done
+    assert local_services(table, CLEANED).run(CLEANING).done
     # What the clean deleted holds nothing back.
     assert archived_at_once(table, ArchivalConfig(1, 2, compaction_delta_commits=None)).instants
     assert read_by(hudi_peer, tmp_path / "t") == {"k000": 4, "k001": 9}
@@ -97,9 +89,7 @@ def test_archival_stops_before_a_savepoint_that_hudi_archives_beyond(
     tmp_path: Path, hudi_peer: HudiPeer, table_type: TableType, table_version: int
 ) -> None:
     """Hudi's own archival goes beyond, and its queries lose the rows."""
-    table = SmallTable.create(
-        StoreLocation.of(tmp_path / "t"), table_type=table_type, table_version=table_version
-    )
+    table = created(tmp_path, table_type, table_version)
     upsert(table, 1)
     table.lake().savepoint()
     for value in range(2, 7):
@@ -107,6 +97,11 @@ def test_archival_stops_before_a_savepoint_that_hudi_archives_beyond(
     config = ArchivalConfig(1, 2, beyond_savepoint=True, compaction_delta_commits=None)
     archived_at_once(table, config)
     assert read_by(hudi_peer, tmp_path / "t") == dict(table.values())
+
+
+def created(folder: Path, table_type: TableType, table_version: int) -> SmallTable:
+    location = StoreLocation.of(folder / "t")
+    return SmallTable.create(location, table_type=table_type, table_version=table_version)
 
 
 def upsert(table: SmallTable, value: int, *, key: int = 0) -> None:

@@ -246,7 +246,7 @@ def test_the_next_table_has_a_worker_while_the_result_it_shows_is_settled() -> N
     workers.note_pod(takes, ended)
     assert workers.next_in_line() == (TWO,)
     assert started(workers, TWO, warm) == first
-    # The turns of the first table end later, and know nothing of it.
+    # The turns of the first table end later, and do not take it back.
     workers.set_held(ONE, [first])
     assert isinstance(workers.choose(THREE, PLAN, warm), AwaitWorker)
     workers.set_held(ONE, [])

@@ -37,7 +37,12 @@ from tideline_operator.controller.locations import Locations
 from tideline_operator.controller.namespace_access import NamespaceAccess
 from tideline_operator.controller.namespace_pauses import NamespacePauses
 from tideline_operator.controller.namespace_usage import NamespaceSpending
-from tideline_operator.controller.object_cache import ObjectCache, key_of, without_managed_fields
+from tideline_operator.controller.object_cache import (
+    ObjectCache,
+    condition_of,
+    key_of,
+    without_managed_fields,
+)
 from tideline_operator.controller.owner_kinds import CatalogKind, SourceKind
 from tideline_operator.controller.owner_reconcile import OwnerReconciler, owner_kind
 from tideline_operator.controller.pod_meter import PodMeter
@@ -386,7 +391,7 @@ class Controller:
         item = after or before
         if item is None or not self._workers.is_running:
             return
-        if before is not None and after is not None and _condition(before) == _condition(after):
+        if before is not None and after is not None and condition_of(before) == condition_of(after):
             return
         name = item["metadata"].get("labels", {}).get(TABLE_LABEL)
         if name:
@@ -476,11 +481,6 @@ class Controller:
         for reflector in self._reflectors:
             silent = metrics.watch_silent.labels(resource=str(reflector))
             silent.set_function(partial(getattr, reflector, "silent_s"))
-
-
-def _condition(item: Manifest) -> tuple[object, object]:
-    """The parts of a Job or pod that matter here."""
-    return item.get("status"), item["metadata"].get("deletionTimestamp")
 
 
 def _declared(item: Manifest) -> tuple[object, object]:

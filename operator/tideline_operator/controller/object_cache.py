@@ -31,6 +31,11 @@ def version_of(item: Manifest) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def condition_of(item: Manifest) -> tuple[object, object]:
+    """The parts of a Job or pod that matter to what it carries out."""
+    return item.get("status"), item["metadata"].get("deletionTimestamp")
+
+
 def without_managed_fields(item: Manifest) -> Manifest:
     """The object without managedFields, which is not read here."""
     item["metadata"].pop("managedFields", None)

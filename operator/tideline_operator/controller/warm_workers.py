@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tideline.clock import Clock
 from tideline_operator.api_objects import Manifest
-from tideline_operator.controller.object_cache import key_of, version_of
+from tideline_operator.controller.object_cache import condition_of, key_of, version_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.worker_assignment import (
     AwaitWorker,
@@ -125,7 +125,7 @@ class WarmWorkers:
             if _shows_more(before, after):
                 worker.shown_ms = self.clock.now_ms()
                 return holder
-        return holder if _condition(before) != _condition(after) else None
+        return holder if condition_of(before) != condition_of(after) else None
 
     def job(self, namespace: str, name: str) -> Manifest | None:
         """A worker's Job as it was last seen."""
@@ -310,10 +310,6 @@ class WarmWorkers:
 
 def _is_worker(item: Manifest) -> bool:
     return WORKER_LABEL in (item["metadata"].get("labels") or {})
-
-
-def _condition(pod: Manifest) -> tuple[object, bool]:
-    return pod.get("status"), _is_deleted(pod)
 
 
 def _shows_more(before: Manifest, after: Manifest) -> bool:

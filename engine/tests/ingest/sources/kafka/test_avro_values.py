@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_a_schema_that_is_none_is_the_fault_of_its_values_alone(
         ((200, b"<html>"), ConfigError, "is no schema registry"),
         ((200, b"[]"), ConfigError, "is no schema registry"),
         ((200, b'{"schema": null}'), ConfigError, "is no schema registry"),
-        # A proxy that does not find the registry knows nothing of its schemas.
+        # A proxy that does not find the registry says nothing about its schemas.
         ((404, b"<html>"), StorageUnavailableError, "is schemaRegistry its address"),
         ((404, b'{"error_code": 404}'), StorageUnavailableError, "is schemaRegistry its address"),
         ((404, b"[]"), StorageUnavailableError, "is schemaRegistry its address"),
@@ -165,28 +166,32 @@ def test_an_answer_that_never_ends_has_its_time_as_a_whole(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry_requests, "_ANSWER_S", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        ended = threading.Event()
-        trickling = threading.Thread(target=trickle, args=(listening, answer, ended))
-        trickling.start()
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    ended = threading.Event()
+    with answering(answer, ended) as address:
         with pytest.raises(StorageUnavailableError, match="takes more than"):
             read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
         ended.set()
-        trickling.join()
 
 
 def test_an_answer_that_is_cut_off_is_asked_for_again() -> None:
+    head = b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"schema": '
+    ended = threading.Event()
+    ended.set()
+    with (
+        answering(head, ended) as address,
+        pytest.raises(StorageUnavailableError, match="was cut off"),
+    ):
+        read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
+
+
+@contextlib.contextmanager
+def answering(answer: bytes, ended: threading.Event) -> Iterator[str]:
+    """The address of a server that trickles after this answer, until it ended."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        head = b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"schema": '
-        ended = threading.Event()
-        ended.set()
-        cutting = threading.Thread(target=trickle, args=(listening, head, ended))
-        cutting.start()
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(StorageUnavailableError, match="was cut off"):
-            read_avro_values([b"\0\0\0\0\x01abc"], Registry(address), WantedColumns())
-        cutting.join()
+        trickling = threading.Thread(target=trickle, args=(listening, answer, ended))
+        trickling.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        trickling.join()
 
 
 def trickle(listening: socket.socket, answer: bytes, ended: threading.Event) -> None:

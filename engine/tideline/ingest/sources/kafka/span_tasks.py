@@ -148,16 +148,14 @@ class UnpackRows:
 def range_once_read(taken: KafkaRange, ended: Iterable[bytes]) -> KafkaRange:
     """A range with the ends of its spans, of the last block of each."""
     epochs: dict[TopicPartition, int] = {}
-    registry, digests = "", dict[int, str]()
+    schemas = KnownSchemas()
     ends = {span.partition: span.end for span in taken.spans}
     for content in ended:
         found: SpanEnd = pickle.loads(content)
-        registry = found.schemas.registry
-        digests |= found.schemas.digests
+        schemas = schemas.with_used(found.schemas)
         span = found.span
         if span.end == ends[span.partition] and span.end_epoch is not None:
             epochs[span.partition] = span.end_epoch
-    schemas = KnownSchemas(registry, tuple(sorted(digests.items())))
     return replace(taken.ended_in(epochs), schemas=schemas)
 
 
