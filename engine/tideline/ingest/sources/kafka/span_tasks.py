@@ -148,14 +148,16 @@ class UnpackRows:
 def range_once_read(taken: KafkaRange, ended: Iterable[bytes]) -> KafkaRange:
     """A range with the ends of its spans, of the last block of each."""
     epochs: dict[TopicPartition, int] = {}
-    schemas = KnownSchemas()
+    registry, digests = "", dict[int, str]()
     ends = {span.partition: span.end for span in taken.spans}
     for content in ended:
         found: SpanEnd = pickle.loads(content)
-        schemas = schemas.with_used(found.schemas)
+        registry = found.schemas.registry
+        digests |= found.schemas.digests
         span = found.span
         if span.end == ends[span.partition] and span.end_epoch is not None:
             epochs[span.partition] = span.end_epoch
+    schemas = KnownSchemas(registry, tuple(sorted(digests.items())))
     return replace(taken.ended_in(epochs), schemas=schemas)
 
 
