@@ -179,7 +179,9 @@ def _named(
     finding: Callable[..., Finding],
 ) -> Iterator[Finding]:
     because = f", where keys are unique ({scope.reason})" if scope.reason else ""
-    for row in doubled.slice(0, _SAMPLES_MAX).to_pylist():
+    # Threads that group keys give them in any order.
+    ordered = doubled.sort_by([(name, "ascending") for name in names])
+    for row in ordered.slice(0, _SAMPLES_MAX).to_pylist():
         key = ",".join(str(row[name]) for name in names)
         groups = ", ".join(str(slices[number].group) for number in sorted(set(row["slice_list"])))
         yield finding(
