@@ -94,14 +94,35 @@ def test_a_table_of_a_catalog(answer: Tideline, source: str, tmp_path: Path) -> 
                                f"{source}/1.parquet", *catalog, fails=True)  # fmt: skip
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_text_files_are_taken_in(answer: Tideline, source: str, tmp_path: Path) -> None:
+    uri, text = str(tmp_path / "t"), tmp_path / "text"
+    create(answer, source, uri, "--record-key", "id")
+    text.mkdir()
+    (text / "1.csv").write_text("id,name\n1,a\n,lacks its key\n2,b\n")
+    (text / "2.csv").write_text("other\n5\n")
+    write = ("write", uri, "--source", str(text))
+    assert answer(*write, "--dry-run")["operation"] == "append"
+    assert "csv" in answer(*write, fails=True)
+    done = answer(*write, "--operation", "upsert", "--on-bad-file", "skip",
+                  "--on-bad-row", "quarantine")  # fmt: skip
+    assert (done["rows_inserted"], list(done["skipped"])) == (2, ["2.csv"])
+    assert done["rows_set_aside"] == {"1.csv": 1}
+    (tmp_path / "1.json").write_text('{"id": 2, "name": "c"}\n{"id": 3, "name": "d"}\n')
+    written = answer("write", uri, "--source", f"{tmp_path}/1.json", "--operation", "upsert")
+    assert (written["rows_inserted"], written["rows_updated"]) == (1, 1)
+    found = sorted((row["id"], row["name"]) for row in answer("read", uri)["rows"])
+    assert found == [(1, "a"), (2, "c"), (3, "d")]
+
+
 REFUSED = (
     (("create", "{uri}/new", "--format", "iceberg"), "needs --schema"),
     (("create", "{uri}/new", "--format", "iceberg", "--name", "x"), "--name is not for Iceberg"),
     (("create", "{uri}/new", "--sort-by", "id"), "--sort-by is not for Hudi"),
     (("create", "{uri}/new"), "needs --record-key"),
     (("write", "{uri}", "--source", "{source}", "--strict"), "--strict"),
-    (("write", "{uri}", "--source", "{source}", "--on-bad-file", "skip"), "--on-bad-file"),
-    (("write", "{uri}", "--source", "{source}", "--format", "csv"), "are Parquet"),
+    (("write", "{uri}", "--source", "{source}", "--read-option", "sep=;"), "sep"),
     (("write", "{uri}", "--source", "{source}", "--branch", "x"), "no such branch"),
     (("write", "{uri}", "--source", "{source}", "--option", "hoodie.x=1"), "no such option"),
     (("write", "{uri}", "--source", "{source}", "--operation", "upsert"), "no identifier fields"),

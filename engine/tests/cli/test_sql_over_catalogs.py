@@ -37,12 +37,3 @@ def test_a_table_without_columns_says_so(
     table = tideline.create(tmp_path / "new", record_key="id")
     assert run(["read", table.uri]) == 0
     assert capsys.readouterr().out == "Nothing was written yet.\n"
-
-
-def test_text_files_for_an_iceberg_table_have_another_way_in(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tideline.create_iceberg(tmp_path / "i", pa.schema([("id", pa.string())]))
-    (tmp_path / "1.csv").write_text("id\na\n")
-    assert run(["write", table.uri, "--source", str(tmp_path / "1.csv")]) == 2
-    assert "as the ingest of a LakeTable" in capsys.readouterr().err

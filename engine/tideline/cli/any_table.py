@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tideline.cli.command import SharedOption
-from tideline.cli.iceberg_table import TableSource, source_options
-from tideline.cli.options import table_options
+from tideline.cli.iceberg_table import TableSource, place_options, source_options
+from tideline.cli.options import storage_options, table_options
 from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.missing_table import missing_table
+
+_KEEPS = "the Iceberg table URI, then namespace.name"
 
 if TYPE_CHECKING:
     from tideline.iceberg.table.open_table import IcebergTable
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
 
 def any_table_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add URI, the catalog and storage options and --json: the arguments `source`, `as_json`."""
-    keeps = "the Iceberg table URI, then namespace.name"
-    decorated = source_options(command, argument="uri", keeps=keeps, option=SharedOption)
+    decorated = source_options(command, argument="uri", keeps=_KEEPS, option=SharedOption)
     return table_options(decorated)
+
+
+def any_place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the catalog and storage options, the argument `place`; the target is to be filled in."""
+    return storage_options(place_options(command, keeps=_KEEPS, option=SharedOption))
 
 
 def open_any(source: TableSource) -> HoodieTable | IcebergTable:

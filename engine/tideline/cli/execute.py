@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from tideline.cli.any_table import any_place_options
 from tideline.cli.command import command
 from tideline.cli.execute_operation import run_operation
+from tideline.cli.iceberg_table import TableSource
 from tideline.cli.ingests import describe_ingests
-from tideline.cli.options import complete_settings, json_option, parse_pairs, storage_options
+from tideline.cli.options import complete_settings, json_option, parse_pairs
 from tideline.cli.output import print_json, print_line
 from tideline.cli.service_consent import looks_first
 from tideline.cli.serviced_table import (
@@ -54,9 +57,9 @@ def complete_service(_: click.Context, __: click.Parameter, incomplete: str) -> 
 )
 @_OPTIONS
 @json_option
-@storage_options
+@any_place_options
 def plan_command(
-    target: tuple[str, ...], options: tuple[str, ...], storage: dict[str, str], as_json: bool
+    target: tuple[str, ...], options: tuple[str, ...], place: TableSource, as_json: bool
 ) -> None:
     """Show what SERVICE, or every service, would do to the table at URI, why, and what that saves.
 
@@ -66,7 +69,7 @@ def plan_command(
     name, uri = _target(target)
     wanted = None if name is None else service_called(name)
     settings = parse_pairs(options, option="--option")
-    table = open_serviced(uri, wanted, storage)
+    table = open_serviced(replace(place, target=uri), wanted)
     if wanted == ROLLBACK and isinstance(table, LakeTable):
         _plan_rollback(table, as_json=as_json)
         return
@@ -106,19 +109,19 @@ def _about(table: HoodieTable) -> dict[str, Any]:
 )
 @_OPTIONS
 @json_option
-@storage_options
+@any_place_options
 @looks_first(plan_command)
 def execute_command(
     service: str | None,
     uri: str | None,
     operation_path: str | None,
     options: tuple[str, ...],
-    storage: dict[str, str],
+    place: TableSource,
     as_json: bool,
 ) -> None:
     """Run SERVICE on the table at URI if it is due, or the operation in FILE."""
     if operation_path is not None:
-        if service is not None:
+        if service is not None or place.is_of_catalog:
             raise ConfigError("--operation stands alone: the file names the table and the work")
         raise click.exceptions.Exit(run_operation(operation_path))
     if service is None or uri is None:
@@ -126,7 +129,8 @@ def execute_command(
     _require_order(service, uri)
     wanted = service_called(service)
     settings = parse_pairs(options, option="--option")
-    run = open_serviced(uri, wanted, storage).run(wanted.name, options=settings)
+    source = replace(place, target=uri)
+    run = open_serviced(source, wanted).run(wanted.name, options=settings)
     if as_json:
         print_json(run.to_json_object())
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,11 @@ class TableSource:
     catalog: str | None
     catalog_properties: Mapping[str, str]
     storage: Mapping[str, str | bool]
+
+    @property
+    def is_of_catalog(self) -> bool:
+        """Whether the options name a catalog, or properties that only one has."""
+        return self.catalog is not None or bool(self.catalog_properties)
 
     def open(self) -> IcebergTable:
         """Raises ObjectNotFoundError when there is no such table, ConfigError, CorruptTableError,
@@ -56,6 +61,19 @@ def source_options(
     the argument `source`. `keeps` says what the catalog has."""
 
     @wraps(command)
+    def gathered(*args: Any, place: TableSource, **kwargs: Any) -> None:
+        command(*args, source=replace(place, target=kwargs.pop(argument)), **kwargs)
+
+    return place_options(gathered, keeps=keeps, option=option)
+
+
+def place_options(
+    command: Callable[..., None], *, keeps: str, option: type[click.Option]
+) -> Callable[..., None]:
+    """Add the catalog options, for a command that names its tables in other arguments: with the
+    storage they become the argument `place`, a source without a target."""
+
+    @wraps(command)
     def gathered(
         *args: Any,
         catalog: str | None,
@@ -64,8 +82,7 @@ def source_options(
         **kwargs: Any,
     ) -> None:
         properties = parse_pairs(catalog_options, option="--catalog-option")
-        source = TableSource(kwargs.pop(argument), catalog, properties, storage)
-        command(*args, source=source, **kwargs)
+        command(*args, place=TableSource("", catalog, properties, storage), **kwargs)
 
     decorated = click.option(
         "--catalog-option",

@@ -7,12 +7,14 @@ saw, and every writer does it on its own: that is not asked about.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import click
 
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
+from tideline.cli.iceberg_table import TableSource
 from tideline.cli.options import parse_pairs
 from tideline.cli.progress import progress
 from tideline.cli.serviced_table import open_serviced, service_called
@@ -40,7 +42,7 @@ def looks_first(plan: click.Command) -> Callable[[_Command], _Command]:
                 execute(**given)
                 return
             if is_asked(yes=yes):
-                _ask(service, uri, given["options"], given["storage"])
+                _ask(service, replace(given["place"], target=uri), given["options"])
             with progress(f"running {service}"):
                 execute(**given)
 
@@ -58,9 +60,9 @@ def _plan_instead(plan: click.Command, target: tuple[str, str]) -> None:
     context.invoke(plan, target=target, **{str(name): context.params[str(name)] for name in names})
 
 
-def _ask(service: str, uri: str, options: tuple[str, ...], storage: dict[str, str]) -> None:
+def _ask(service: str, source: TableSource, options: tuple[str, ...]) -> None:
     wanted = service_called(service)
-    table = open_serviced(uri, wanted, storage)
+    table = open_serviced(source, wanted)
     with progress(f"planning {service}"):
         outcome = table.plan(service, options=parse_pairs(options, option="--option")).outcome
     if isinstance(outcome, Explanation) and (outcome.bytes_deleted or wanted.deletes_files):

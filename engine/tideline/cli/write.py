@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +32,8 @@ from tideline.wording import counted, size_text, spending_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tideline.iceberg.table.open_table import IcebergTable
 
 _PATHS_SHOWN_MAX = 20
 _TAKING_ROWS_AWAY = (
@@ -144,68 +148,72 @@ def write_command(
     table = open_any(source)
     found = StoreLocation.of(rows_from, source.storage)
     source_format = source_format or format_by_name(found)
-    if isinstance(table, HoodieTable):
-        for name in ("branch", "where", "key"):
-            if asked.pop(name):
-                raise ConfigError(f"--{name} is for Iceberg tables: leave it out")
-        _write_hudi(LakeTable(table), found, source_format, asked, (dry_run, yes, as_json))
-        return
-    # Takes a tenth of a second to import, which writes of Hudi tables need not wait for.
-    from tideline.cli.iceberg_write import asked_write, write_files
-
-    write = asked_write(table, source_format, asked)
-    if dry_run:
-        _print_plan(table.metadata.location, write.operation.value, found, as_json=as_json)
-        return
-    if write.operation.takes_rows_away:
-        _ask(write.operation.value, table.metadata.location, yes=yes)
-    with progress("writing the table"):
-        report = write_files(table, write, find_sources(found))
-    _print_written(SourceWritten(report), as_json=as_json)
-
-
-def _write_hudi(
-    table: LakeTable,
-    found: StoreLocation,
-    source_format: str,
-    asked: dict[str, Any],
-    how: tuple[bool, bool, bool],
-) -> None:
-    dry_run, yes, as_json = how
-    settings = parse_pairs(asked["options"], option="--option")
     reading = parse_pairs(asked["read_options"], option="--read-option")
     require_known(FileFormat(source_format), reading)
-    planned, _ = table.writer.planned_write(asked["operation"], settings)
-    if dry_run:
-        _print_plan(table.uri, planned.value, found, as_json=as_json)
-        return
-    if planned in _TAKING_ROWS_AWAY:
-        _ask(planned.value, table.uri, yes=yes)
-    sets_rows_aside = asked["on_bad_row"] == "quarantine"
     wanted = SourceWrite(
         found,
         source_format,
         asked["operation"],
-        settings,
-        reading,
+        reading=reading,
         skips_bad_files=asked["on_bad_file"] == "skip",
-        bad_rows_max=asked["max_bad_rows"] if sets_rows_aside else None,
+        bad_rows_max=asked["max_bad_rows"] if asked["on_bad_row"] == "quarantine" else None,
         token=asked["token"],
         strict=asked["strict"],
     )
+    if isinstance(table, HoodieTable):
+        for name in ("branch", "where", "key"):
+            if asked.pop(name):
+                raise ConfigError(f"--{name} is for Iceberg tables: leave it out")
+        settings = parse_pairs(asked["options"], option="--option")
+        write = replace(wanted, options=settings)
+        _write_hudi(LakeTable(table), write, (dry_run, yes, as_json))
+    else:
+        _write_iceberg(table, wanted, asked, (dry_run, yes, as_json))
 
+
+def _write_hudi(table: LakeTable, wanted: SourceWrite, how: tuple[bool, bool, bool]) -> None:
+    dry_run, yes, as_json = how
+    planned, _ = table.writer.planned_write(wanted.operation, wanted.options)
+    if dry_run:
+        _print_plan(table.uri, planned.value, wanted.location, as_json=as_json)
+        return
+    if planned in _TAKING_ROWS_AWAY:
+        _ask(planned.value, table.uri, yes=yes)
+    with progress("writing the table"):
+        place = table.hoodie_table.location
+        written = write_sources(table, _session([place, wanted.location], wanted), wanted)
+    _print_written(written, as_json=as_json)
+
+
+def _write_iceberg(
+    table: IcebergTable, wanted: SourceWrite, asked: dict[str, Any], how: tuple[bool, bool, bool]
+) -> None:
+    # Takes a tenth of a second to import, which writes of Hudi tables need not wait for.
+    from tideline.cli.iceberg_write import asked_write
+    from tideline.ingest.execute.write_iceberg_files import write_iceberg_sources
+
+    dry_run, yes, as_json = how
+    write, uri = asked_write(table, asked), table.metadata.location
+    if dry_run:
+        _print_plan(uri, write.operation.value, wanted.location, as_json=as_json)
+        return
+    if write.operation.takes_rows_away:
+        _ask(write.operation.value, uri, yes=yes)
+    with progress("writing the table"):
+        # Tasks write the table's files by the store of the table, and Spark reads the sources.
+        session = _session([wanted.location], wanted)
+        written = write_iceberg_sources(table, write, wanted, session)
+    _print_written(written, as_json=as_json)
+
+
+def _session(locations: Sequence[StoreLocation], wanted: SourceWrite) -> Callable[[], SparkSession]:
     def open_session() -> SparkSession:
         from tideline.spark.session.spark_session import spark_session
 
-        return spark_session(
-            "tideline write",
-            locations=[table.hoodie_table.location, found],
-            work_bytes=source_bytes(found),
-        )
+        work_bytes = source_bytes(wanted.location)
+        return spark_session("tideline write", locations=locations, work_bytes=work_bytes)
 
-    with progress("writing the table"):
-        written = write_sources(table, open_session, wanted)
-    _print_written(written, as_json=as_json)
+    return open_session
 
 
 def _ask(operation: str, table: str, *, yes: bool) -> None:

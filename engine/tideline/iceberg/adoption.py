@@ -5,6 +5,7 @@ Changes nothing. Its JSON is a public form: names stay, new ones may be added.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,6 @@ from tideline.errors import UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.services.registry import IcebergService, all_services
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.storage.location import StoreLocation
 
 _METADATA_ELSEWHERE = "write.metadata.path"
 
@@ -24,6 +24,7 @@ class IcebergAdoptionReport:
     uri: str
     metadata: TableMetadata | None = None
     refusal: str | None = None
+    in_catalog: bool = False
 
     @property
     def is_refused(self) -> bool:
@@ -33,7 +34,7 @@ class IcebergAdoptionReport:
     @property
     def remedy(self) -> str | None:
         """What helps where the table is refused, if anything does."""
-        if self.refusal is None or "catalog" not in self.refusal:
+        if self.refusal is None or self.in_catalog or "catalog" not in self.refusal:
             return None
         return "name it as its catalog does, and the catalog: tideline iceberg show --help"
 
@@ -42,7 +43,7 @@ class IcebergAdoptionReport:
         if self.metadata is None:
             return self.refusal
         properties = self.metadata.properties
-        if properties.get(_METADATA_ELSEWHERE):
+        if properties.get(_METADATA_ELSEWHERE) and not self.in_catalog:
             return (
                 f"{_METADATA_ELSEWHERE} puts its metadata elsewhere, and a table without a catalog "
                 "keeps it in its own folder"
@@ -83,16 +84,18 @@ class IcebergAdoptionReport:
         )
 
 
-def read_iceberg_dossier(location: StoreLocation) -> IcebergAdoptionReport:
-    """The adoption report of the table in a folder that no catalog keeps.
+def read_iceberg_dossier(
+    uri: str, open_table: Callable[[], IcebergTable], *, in_catalog: bool
+) -> IcebergAdoptionReport:
+    """The adoption report of the table that `open_table` opens; `uri` is how people name it.
 
     One that is refused says why. Raises ObjectNotFoundError where no table is, CorruptTableError.
     """
     try:
-        table = IcebergTable.open(location.uri, dict(location.options))
+        metadata = open_table().metadata
     except UnsupportedTableError as refused:
-        return IcebergAdoptionReport(location.uri, refusal=refused.message)
-    return IcebergAdoptionReport(location.uri, table.metadata)
+        return IcebergAdoptionReport(uri, refusal=refused.message, in_catalog=in_catalog)
+    return IcebergAdoptionReport(uri, metadata, in_catalog=in_catalog)
 
 
 def _facts(metadata: TableMetadata) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError
 from tideline.hudi.write.config import refusing_missing_columns
 from tideline.ingest.execute.in_process import batch_bytes_max, require_spark, why_spark
-from tideline.ingest.sources.files.named_files import UNNAMABLE, find_sources
+from tideline.ingest.sources.files.named_files import UNNAMABLE, Sources, find_sources
 from tideline.ingest.sources.files.reader import read_files
 from tideline.ingest.sources.files.reader import why_spark as why_files_are_spark
 from tideline.ingest.sources.source import ForSpark
@@ -68,21 +68,28 @@ def write_sources(
     Raises InvalidDataError naming the files at fault, or that none is left, and as
     `LakeTable.write` does; ConfigError where Spark is needed and not installed.
     """
-    sources = find_sources(wanted.location)
-    folder, paths, unnamable = sources.folder, sources.paths, sources.unnamable
-    if unnamable and not (wanted.skips_bad_files and paths):
-        more = f" (and {counted(len(unnamable) - 1, 'more file')})" if len(unnamable) > 1 else ""
-        message = f"source file cannot be taken in: {UNNAMABLE}{more}"
-        raise InvalidDataError(message, path=f"{folder.uri}/{unnamable[0]}")
-    skipped = dict.fromkeys(unnamable, UNNAMABLE)
+    sources, skipped = usable_sources(wanted)
+    folder, paths = sources.folder, sources.paths
     done = _write_in_process(table, wanted, folder, paths)
     if isinstance(done, CommitReport):
         return SourceWritten(done, skipped)
     require_spark(done)
-    from tideline.ingest.execute.write_files_on_spark import write_on_spark
+    from tideline.ingest.execute.write_files_on_spark import HudiTarget, write_on_spark
 
-    written = write_on_spark(table, open_session(), wanted, folder, paths)
+    written = write_on_spark(HudiTarget(table, wanted), open_session(), wanted, folder, paths)
     return replace(written, skipped={**skipped, **written.skipped})
+
+
+def usable_sources(wanted: SourceWrite) -> tuple[Sources, dict[str, str]]:
+    """The files, and those that are passed over because no object can have their names, with the
+    reason. Raises InvalidDataError for such files unless they are passed over, and for none."""
+    sources = find_sources(wanted.location)
+    unnamable = sources.unnamable
+    if unnamable and not (wanted.skips_bad_files and sources.paths):
+        more = f" (and {counted(len(unnamable) - 1, 'more file')})" if len(unnamable) > 1 else ""
+        message = f"source file cannot be taken in: {UNNAMABLE}{more}"
+        raise InvalidDataError(message, path=f"{sources.folder.uri}/{unnamable[0]}")
+    return sources, dict.fromkeys(unnamable, UNNAMABLE)
 
 
 def _write_in_process(

@@ -9,9 +9,11 @@ are written again, and a file that was passed over is tried again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from tideline.bad_input import BadInput, BadRow
+from tideline.commit_report import CommitReport
 from tideline.errors import ConfigError, InvalidDataError, StorageUnavailableError
 from tideline.hudi.write.key_spelling import key_generator
 from tideline.hudi.write.write_operation import WriteOperation
@@ -39,8 +41,70 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+class WriteTarget(Protocol):
+    """A table, and what is done with the rows."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def intake(self, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation) -> Intake:
+        """How the files become rows that it takes."""
+
+    def write(self, rows: DataFrame) -> CommitReport:
+        """One commit. Raises InvalidDataError and ConfigError for what does not fit."""
+
+    def try_rows(self, rows: DataFrame) -> None:
+        """Do with rows all that a write does, short of writing. Raises as `write`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HudiTarget:
+    """See `WriteTarget`."""
+
+    table: LakeTable
+    wanted: SourceWrite
+
+    @property
+    def uri(self) -> str:
+        return self.table.uri
+
+    def intake(self, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation) -> Intake:
+        hoodie = self.table.hoodie_table
+        operation, config = self.table.writer.planned_write(wanted.operation, wanted.write_options)
+        deletes = operation is WriteOperation.DELETE
+        schema = hoodie.schemas.newest(self.table.timeline())
+        known = types_of(schema)
+        return Intake(
+            spark,
+            SourceSettings(
+                folder,
+                wanted.file_format,
+                wanted.reading,
+                known=known,
+                roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
+                inferred=frozenset(known.keys() - hoodie.config.declared_columns),
+            ),
+            schema,
+            fits=not deletes and config.partial_update_columns is None,
+            only_keys=deletes,
+            keys=key_generator(hoodie),
+            ordering=() if deletes else hoodie.config.ordering_fields,
+        )
+
+    def write(self, rows: DataFrame) -> CommitReport:
+        wanted = self.wanted
+        return self.table.write(
+            rows, wanted.operation, options=wanted.write_options, token=wanted.token
+        )
+
+    def try_rows(self, rows: DataFrame) -> None:
+        wanted = self.wanted
+        operation, config = self.table.writer.planned_write(wanted.operation, wanted.write_options)
+        try_write(rows, self.table.hoodie_table, operation, config)
+
+
 def write_on_spark(
-    table: LakeTable,
+    target: WriteTarget,
     spark: SparkSession,
     wanted: SourceWrite,
     folder: StoreLocation,
@@ -50,16 +114,12 @@ def write_on_spark(
     paths = list(found)
     skipped: dict[str, str] = {}
     rows: dict[str, tuple[BadRow, ...]] = {}
-    intake = _intake(table, spark, wanted, folder)
+    intake = target.intake(spark, wanted, folder)
     while paths:
         try:
-            rows_now = intake.rows(paths)
-            report = table.write(
-                rows_now, wanted.operation, options=wanted.write_options, token=wanted.token
-            )
-            return SourceWritten(report, skipped, rows)
+            return SourceWritten(target.write(intake.rows(paths)), skipped, rows)
         except (InvalidDataError, ConfigError, *SPARK_FAILURES) as error:
-            bad = _find_bad_input(table, wanted, intake, paths, error)
+            bad = _find_bad_input(target, wanted, intake, paths, error)
         if bad.files and not wanted.skips_bad_files:
             raise UnreadableFilesError(
                 {f"{folder.uri}/{path}": why for path, why in bad.files.items()}
@@ -76,55 +136,24 @@ def write_on_spark(
     raise InvalidDataError(f"no source file can be taken in: {path}: {reason}", path=folder.uri)
 
 
-def _intake(
-    table: LakeTable, spark: SparkSession, wanted: SourceWrite, folder: StoreLocation
-) -> Intake:
-    hoodie = table.hoodie_table
-    operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
-    deletes = operation is WriteOperation.DELETE
-    schema = hoodie.schemas.newest(table.timeline())
-    known = types_of(schema)
-    return Intake(
-        spark,
-        SourceSettings(
-            folder,
-            wanted.file_format,
-            wanted.reading,
-            known=known,
-            roles=Roles.of(hoodie.config.record_key_fields, hoodie.config.ordering_fields),
-            inferred=frozenset(known.keys() - hoodie.config.declared_columns),
-        ),
-        schema,
-        fits=not deletes and config.partial_update_columns is None,
-        only_keys=deletes,
-        keys=key_generator(hoodie),
-        ordering=() if deletes else hoodie.config.ordering_fields,
-    )
-
-
 def _find_bad_input(
-    table: LakeTable, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
+    target: WriteTarget, wanted: SourceWrite, intake: Intake, paths: list[str], error: Exception
 ) -> BadInput:
     """What is at fault. Raises the error itself where no file is."""
     if isinstance(error, SPARK_FAILURES) and is_infrastructure_failure(error):
         message = f"Spark could not do its work: {failure_reason(error)}"
-        raise StorageUnavailableError(message, table=table.uri) from error
+        raise StorageUnavailableError(message, table=target.uri) from error
     if isinstance(error, UnreadableFilesError) and not isinstance(error, ClashingFilesError):
         return BadInput(error.reasons)
     if isinstance(error, ConfigError):
         bad = BadInput(misfits(intake, paths))
     else:
-        operation, config = table.writer.planned_write(wanted.operation, wanted.write_options)
-
-        def try_rows(rows: DataFrame) -> None:
-            try_write(rows, table.hoodie_table, operation, config)
-
-        bad = find_bad_input(intake, paths, rows_max=wanted.bad_rows_max, try_rows=try_rows)
+        bad = find_bad_input(intake, paths, rows_max=wanted.bad_rows_max, try_rows=target.try_rows)
     if bad.files or bad.digests - intake.left_out:
         return bad
     if isinstance(error, SPARK_FAILURES):
         message = f"the rows cannot be written: {failure_reason(error)}"
-        raise InvalidDataError(message, table=table.uri) from error
+        raise InvalidDataError(message, table=target.uri) from error
     raise error
 
 
