@@ -7,7 +7,7 @@ on the newest metadata, and does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tideline.check_finding import Finding
 from tideline.clock import Clock, SystemClock
 from tideline.commit_report import CommitReport
-from tideline.hudi.table.names import column_names
+from tideline.hudi.table.names import column_names, one_or_several
 from tideline.iceberg.check.run import check_iceberg
 from tideline.iceberg.evolution.changes import IcebergChanges
 from tideline.iceberg.metadata.snapshot import MAIN
@@ -378,6 +378,8 @@ class IcebergLakeTable(IcebergWords):
         where: str,
         *,
         prove: bool = False,
+        landing: str | Iterable[str] = (),
+        delete_landing_files: bool = False,
         dry_run: bool = False,
         spark: SparkSession | None = None,
     ) -> IcebergErasure:
@@ -385,14 +387,28 @@ class IcebergLakeTable(IcebergWords):
 
         Files with such rows, hidden ones included, are rewritten, all snapshots but that are
         expired. `prove` counts matching rows in every file below the table, before and after;
-        `dry_run` changes nothing. A run that died is finished by the next.
+        source files below `landing`, one place or several, are searched, and with
+        `delete_landing_files` those with such rows are deleted whole. `dry_run` changes nothing. A
+        run that died is finished by the next.
         Raises ConfigError naming branches and tags in the way, ConflictError when other writers
         were always first (call again), UnknownOutcomeError, UnsupportedTableError.
         """
         from tideline.erasure.iceberg_rows import erase_iceberg_rows
+        from tideline.erasure.source_files import LandingRequest
 
+        searched = LandingRequest.of(
+            one_or_several(landing),
+            dict(self.table.io.location.options),
+            deletes_files=delete_landing_files,
+        )
         return erase_iceberg_rows(
-            self.table, where, proves=prove, is_preview=dry_run, spark=spark, clock=self._clock
+            self.table,
+            where,
+            proves=prove,
+            landing=searched,
+            is_preview=dry_run,
+            spark=spark,
+            clock=self._clock,
         )
 
     def plan_expire(

@@ -240,12 +240,14 @@ class LakeTable(ShownTable, TableWords):
         UnsupportedTableError, and ConflictError as `write` and `run` do (call again).
         """
         from tideline.erasure.execute import ErasureRequest, erase_rows
+        from tideline.erasure.source_files import LandingRequest
 
-        options_of_store = dict(self.hoodie_table.location.options)
-        places = (StoreLocation.of(uri, options_of_store) for uri in one_or_several(landing))
-        request = ErasureRequest(
-            where, prove, drop_savepoints, tuple(places), delete_landing_files, dry_run
+        searched = LandingRequest.of(
+            one_or_several(landing),
+            dict(self.hoodie_table.location.options),
+            deletes_files=delete_landing_files,
         )
+        request = ErasureRequest(where, prove, drop_savepoints, searched, dry_run)
         return erase_rows(self.writer, request, options, spark)
 
     def delete_partitions(

@@ -17,6 +17,7 @@ from tideline.cli.main import run
 from tideline.erasure import iceberg_rows
 from tideline.erasure.iceberg_rows import IcebergErasure, erase_iceberg_rows
 from tideline.erasure.report import Version
+from tideline.erasure.source_files import LandingRequest
 from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
 from tideline.iceberg.commit import exchange_files
 from tideline.iceberg.manifest.manifest_entry import DataFile, FileContent
@@ -237,6 +238,25 @@ def test_what_is_in_the_way_is_named(spark: SparkSession) -> None:
         erase_iceberg_rows(opened(worn()), "nobody = 1", spark=spark)
 
 
+def test_source_files_with_the_rows_are_deleted_where_that_is_asked_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = worn()
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "gone.csv").write_text("number\n3\n12\n")
+    (landing / "kept.csv").write_text("number\n12\n")
+    searched = LandingRequest.of([str(landing)], {}, deletes_files=True)
+    preview = erase(spark, table, landing=searched, is_preview=True)
+    assert [(file.path, file.rows) for file in preview.landing[0].holding] == [("gone.csv", 1)]
+    assert (landing / "gone.csv").exists() and not preview.is_complete
+    done = erase(spark, table, proves=True, landing=searched)
+    assert (done.is_complete, done.landing[0].deleted) == (True, ("gone.csv",))
+    assert [path.name for path in landing.iterdir()] == ["kept.csv"]
+    assert not any("landing" in place for place in done.not_reached)
+    assert any("landing" in place for place in erase(spark, table).not_reached)
+
+
 def test_the_command_reports_and_fails_where_something_is_left(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -255,6 +275,15 @@ def test_the_command_reports_and_fails_where_something_is_left(
     done = json.loads(capsys.readouterr().out)
     assert (done["matching"], done["after"]["rows"], done["is_complete"]) == (1, 0, True)
     assert any("Puffin" in place for place in done["not_reached"])
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.csv").write_text("number\n3\n")
+    assert run([*arguments, "--yes", "--delete-landing-files"]) == 2
+    assert run([*arguments, "--yes", "--landing", str(landing)]) == 1
+    assert "a.csv  1 row\n" in capsys.readouterr().out
+    delete = ["--landing", str(landing), "--delete-landing-files", "--yes"]
+    assert run([*arguments, *delete]) == 0
+    assert "a.csv  1 row, deleted\n" in capsys.readouterr().out
     (table / "data/extract.csv").write_text("3")
     assert run([*arguments, "--yes"]) == 1
     output = capsys.readouterr().out

@@ -19,6 +19,8 @@ from tideline.cli.main import run
 from tideline.erasure import source_files as erasure_files
 from tideline.erasure.report import LandingSearch
 from tideline.errors import ConfigError, StorageUnavailableError
+from tideline.ingest.location import Location
+from tideline.ingest.sources.set_aside import keep_bad_rows
 from tideline.spark.session.connector_jars import install_jars
 from tideline.spark.session.connectors import S3A
 from tideline.storage.location import StoreLocation
@@ -155,8 +157,50 @@ def test_what_cannot_be_counted_is_named(table: WrittenTable, tmp_path: Path) ->
     assert reasons["bad.csv"] == "1 row that cannot be read"
     assert "a column that it lacks" in reasons["other.csv"]
     assert held(search) == {"bad.csv": 1}
-    with pytest.raises(ConfigError, match="this is a table"):
-        table.lake.erase(WHERE, landing=str(table.folder), dry_run=True)
+
+
+@pytest.mark.parametrize("below", ["t", "t/day=1", "i", "i/data"])
+def test_no_folder_of_a_table_is_a_landing_prefix(
+    table: WrittenTable, landing: Path, tmp_path: Path, below: str
+) -> None:
+    """Files of a table would go, whole."""
+    rows = pa.Table.from_pylist([{"id": 1, "who": PERSON, "v": 1}], SCHEMA)
+    for file in ("t/day=1/1.parquet", "i/data/1.parquet", "i/metadata/v1.metadata.json"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, tmp_path / file)
+    with pytest.raises(ConfigError, match=r"in the (Hudi|Iceberg) table at .*/[ti], and no"):
+        places = [str(landing), str(tmp_path / below)]
+        table.lake.erase(WHERE, landing=places, delete_landing_files=True)
+    assert (tmp_path / "t/day=1/1.parquet").exists() and (tmp_path / "i/data/1.parquet").exists()
+    assert (landing / "c.csv").exists()
+    assert table.lake.to_arrow(filter=WHERE).num_rows == 1
+
+
+def test_rows_that_were_set_aside_from_streams_are_searched(
+    table: WrittenTable, tmp_path: Path
+) -> None:
+    person = {"id": "one", "who": PERSON, "v": 1}
+    records: dict[str, list[dict[str, Any]]] = {
+        "people-0/00000000000000000005-00000000000000000009.jsonl": [person, {"who": "ford"}],
+        "people-1/00000000000000000000-00000000000000000001.jsonl": [
+            {"payload": {"op": "u", "before": person, "after": {"who": "ford"}}}
+        ],
+        "public.people/00000000000000ff.jsonl": [{"op": "c", "after": person}],
+        "public.people/00000000000000ff-unseen.jsonl": [{"data": [person], "old": None}],
+        "public.people/copy-0123456789abcdef.jsonl": [person],
+        "public.people/copy-0123456789abcdee.jsonl": [{"who": "ford"}],
+    }
+    broken = "people-0/00000000000000000020-00000000000000000021.jsonl"
+    folder = Location(f"file://{tmp_path}/aside")
+    for path, rows in records.items():
+        kept = [{"reason": "no number", "record": json.dumps(row)} for row in rows]
+        keep_bad_rows(folder, path, kept)
+    keep_bad_rows(folder, broken, [{"reason": "no JSON", "record": f'{{"who": "{PERSON}'}])
+    (search,) = table.lake.erase(WHERE, landing=f"{tmp_path}/aside", dry_run=True).landing
+    names = list(records)
+    assert held(search) == dict.fromkeys(names[:5], 1)
+    assert [file.path for file in search.unread] == [broken]
+    assert search.files_read == 7
 
 
 def test_a_file_that_was_replaced_since_it_was_read_stays(
@@ -169,7 +213,7 @@ def test_a_file_that_was_replaced_since_it_was_read_stays(
         (landing / "c.csv").write_text("id,who,v\n4,trillian,1\n")
         return found
 
-    monkeypatch.setattr("tideline.erasure.execute.search_landing", replaced)
+    monkeypatch.setattr("tideline.erasure.source_files.search_landing", replaced)
     done = table.lake.erase(WHERE, landing=str(landing), delete_landing_files=True)
     (search,) = done.landing
     assert set(search.deleted) == set(HELD) - {"c.csv"}

@@ -27,7 +27,7 @@ SEEDS = range(24)
 PEAK_BYTES_MAX = 64 * 1024 * 1024
 
 
-def use(catalog: HostileCatalog) -> None:
+def use(catalog: HostileCatalog) -> Committed | Conflicted | Unknown:
     """Open it, list it, load its table, and commit to that. Raises TidelineError."""
     access = CatalogAccess(Author.RESOURCE)
     opened = open_catalog(
@@ -38,13 +38,15 @@ def use(catalog: HostileCatalog) -> None:
     base = table.load()
     outcome = table.commit(base, (), (SetProperties({"a": "b"}),))
     assert isinstance(outcome, Committed | Conflicted | Unknown)
+    return outcome
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_answer_is_an_error_that_says_so(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In time, in little memory, and never another error than ours."""
+    """In time, in little memory, and never another error than ours; to a commit it is no error,
+    for that may stand."""
     monkeypatch.setenv(SETTING, f"file://{tmp_path}")
     refused = 0
     tracemalloc.start()
@@ -53,7 +55,7 @@ def test_an_odd_answer_is_an_error_that_says_so(
             for seed in SEEDS:
                 catalog.alter(kind, fuzzed(seed))
                 try:
-                    in_time(lambda: use(catalog))
+                    refused += isinstance(in_time(lambda: use(catalog)), Unknown)
                 except TidelineError as error:
                     refused += 1
                     assert TOKEN not in str(error), seed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import click
 
 from tideline.cli.command import command
@@ -10,11 +12,33 @@ from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
-from tideline.erasure.report import Erasure, HoldingFile, Proof
+from tideline.erasure.report import Erasure, HoldingFile, LandingSearch, Proof
 from tideline.errors import ConfigError
 from tideline.wording import counted
 
 _OF_ICEBERG = "`tideline iceberg erase` takes rows out of every file"
+
+
+def landing_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --landing and --delete-landing-files."""
+    decorated = click.option(
+        "--delete-landing-files",
+        is_flag=True,
+        help="With --landing: delete files there that hold such rows, whole.",
+    )(command)
+    return click.option(
+        "--landing",
+        multiple=True,
+        metavar="PATH",
+        help="A prefix with source files, to be searched with its quarantine, or where rows of a "
+        "stream are set aside; may be repeated.",
+    )(decorated)
+
+
+def refuse_without_landing(landing: tuple[str, ...], *, delete_landing_files: bool) -> None:
+    """Raise ConfigError where files are to be deleted and no prefix is named."""
+    if delete_landing_files and not landing:
+        raise ConfigError("--delete-landing-files needs --landing")
 
 
 @command("erase")
@@ -32,17 +56,7 @@ _OF_ICEBERG = "`tideline iceberg erase` takes rows out of every file"
     is_flag=True,
     help="Give up savepoints, which are all in the way, once the rows are deleted.",
 )
-@click.option(
-    "--landing",
-    multiple=True,
-    metavar="PATH",
-    help="A prefix with source files, to be searched with its quarantine; may be repeated.",
-)
-@click.option(
-    "--delete-landing-files",
-    is_flag=True,
-    help="With --landing: delete files there that hold such rows, whole.",
-)
+@landing_options
 @dry_run_option("Show what matches and what is in the way; change nothing.")
 @yes_option
 def erase_command(
@@ -63,13 +77,12 @@ def erase_command(
     ends here for all rows. An erasure that died is finished by the same command. Exit code 1 when
     the proof or the search of --landing finds a row left, or a file that it could not read.
     """
-    if delete_landing_files and not landing:
-        raise ConfigError("--delete-landing-files needs --landing")
+    refuse_without_landing(landing, delete_landing_files=delete_landing_files)
     table = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG)
     if not dry_run and is_asked(yes=yes):
         found = table.erase(where, landing=landing, dry_run=True)
         if delete_landing_files:
-            _print_landing(found)
+            print_landing(found.landing)
         ask(f"{_would_erase(found)} Every older version of the table goes. Continue?", yes=yes)
     with progress("looking for the rows" if dry_run else "erasing the rows"):
         done = table.erase(
@@ -99,7 +112,7 @@ def _print(done: Erasure) -> None:
         _print_steps(done)
     if done.after is not None:
         print_proof("After", done.after)
-    _print_landing(done)
+    print_landing(done.landing)
     for remark in done.remarks:
         print_line(f"Not done: {remark}.")
     for place in done.not_reached:
@@ -137,8 +150,9 @@ def print_proof(title: str, proof: Proof) -> None:
         print_line(f"  not counted: {unread.path} ({unread.reason})")
 
 
-def _print_landing(done: Erasure) -> None:
-    for search in done.landing:
+def print_landing(searches: Iterable[LandingSearch]) -> None:
+    """What landing prefixes hold, file by file, and what was deleted there."""
+    for search in searches:
         held = f"{counted(search.rows, 'row')} in {counted(len(search.holding), 'file')}"
         print_line(f"Landing {search.uri}: {held}, of {search.files_read:,} read.")
         for file in search.holding:

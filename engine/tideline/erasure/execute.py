@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from tideline.erasure.prove import prove
 from tideline.erasure.report import Erasure, LandingSearch
-from tideline.erasure.source_files import delete_files, search_landing
+from tideline.erasure.source_files import NO_LANDING, LandingRequest
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.hudi.capabilities.guard import require
 from tideline.hudi.capabilities.permission import Permission
@@ -57,8 +57,6 @@ from tideline.services.explanation import NotDue
 from tideline.settings.setting import SettingPlace
 from tideline.spark.read.matching import count_in_table
 from tideline.spark.session.spark_session import spark_session
-from tideline.spark.session.store_connection import connect_store
-from tideline.storage.location import StoreLocation
 from tideline.wording import counted
 from tideline.write_and_serve import delete_rows, open_services
 
@@ -80,8 +78,7 @@ class ErasureRequest:
     where: str | Column
     proves: bool = False
     drops_savepoints: bool = False
-    landing: tuple[StoreLocation, ...] = ()
-    deletes_landing_files: bool = False
+    landing: LandingRequest = NO_LANDING
     is_preview: bool = False
 
 
@@ -94,8 +91,8 @@ def erase_rows(
     """See `LakeTable.erase`."""
     table = writer.table
     _refuse_unerasable(table)
-    if request.landing:
-        spark = spark or spark_session(locations=[table.location, *request.landing])
+    if request.landing.places:
+        spark = spark or spark_session(locations=[table.location, *request.landing.places])
     given = writer.given(options, SettingPlace.SERVICE)
     services = open_services(writer, {**given, **_COMPACT_ALL}, spark)
     config = _cleaning_config(services)
@@ -172,16 +169,10 @@ def _cleaning_config(services: TableServices) -> CleaningConfig:
 def _searched(
     table: HoodieTable, request: ErasureRequest, spark: SparkSession | None
 ) -> tuple[LandingSearch, ...]:
-    if spark is None or not request.landing:
+    if spark is None or not request.landing.places:
         return ()
     columns = without_meta_fields(scan_schema(table, table.timeline()))
-    found = []
-    for landing in request.landing:
-        connect_store(spark, landing)
-        searched = search_landing(spark, landing, request.where, columns)
-        deletes = request.deletes_landing_files and not request.is_preview
-        found.append(delete_files(landing, searched) if deletes else searched)
-    return tuple(found)
+    return request.landing.search(spark, request.where, columns, is_preview=request.is_preview)
 
 
 def _delete(writer: TableWriter, request: ErasureRequest, spark: SparkSession | None) -> str:

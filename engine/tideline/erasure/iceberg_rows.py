@@ -1,15 +1,17 @@
 """Erasing rows of an Iceberg table, so that a run that died is finished by running it again.
 
 1. Branches and tags keep snapshots: unless `main` is the only one, nothing is done.
-2. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
+2. Landing prefixes that are named are searched; where it was asked for, their files with such rows
+   are deleted, so that no ingest brings them back.
+3. Of the newest snapshot the data files with rows that match, hidden ones included, and those that
    deletes apply to whose files hold values (equality deletes, and position deletes that keep rows
    that match), are rewritten: without rows that match and without those that are deleted. One
    commit exchanges them, and rewrites manifests that give bounds of files removed before. Where
    another writer was first, the new files are removed and it is planned again.
-3. One more commit drops the delete files that are left without a purpose.
-4. All other snapshots are expired, and the files that only they led to are deleted.
+4. One more commit drops the delete files that are left without a purpose.
+5. All other snapshots are expired, and the files that only they led to are deleted.
 
-Died after 2: no row matches, and the next run continues with 3. Rows that come in concurrently
+Died after 3: no row matches, and the next run continues with 4. Rows that come in concurrently
 stay, and the proof says so.
 """
 
@@ -25,12 +27,19 @@ import pyarrow as pa
 
 from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
-from tideline.erasure.report import NOT_REACHED_ICEBERG, Proof
+from tideline.erasure.report import (
+    LANDING_NOT_REACHED,
+    NOT_REACHED_ICEBERG,
+    LandingSearch,
+    Proof,
+)
+from tideline.erasure.source_files import NO_LANDING, LandingRequest
 from tideline.errors import ConflictError, TidelineError
 from tideline.formats.gathered_rows import gathered
 from tideline.iceberg.commit.exchange_files import ExchangeFiles, commit_exchange
 from tideline.iceberg.commit.manifest_filter import has_old_bounds
 from tideline.iceberg.commit.rewrite_files import RewriteFiles, commit_rewrite
+from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.file_rows import FileRows
 from tideline.iceberg.data.partitioned_writer import Output, write_data_files
 from tideline.iceberg.manifest.manifest_entry import DataFile
@@ -69,7 +78,7 @@ class IcebergErasure:
     """What an erasure of an Iceberg table did, or with `is_preview` would do.
 
     `matching` are the rows in data files of the newest snapshot that matched, those included that
-    deletes hide.
+    deletes hide; `landing` is there for each prefix that was named.
     """
 
     where: str
@@ -82,18 +91,27 @@ class IcebergErasure:
     files_deleted: int = 0
     before: Proof | None = None
     after: Proof | None = None
+    landing: tuple[LandingSearch, ...] = ()
     remarks: tuple[str, ...] = ()
     is_preview: bool = False
 
     @property
     def not_reached(self) -> tuple[str, ...]:
         """Where it did not look."""
-        return NOT_REACHED_ICEBERG
+        if self.landing:
+            return NOT_REACHED_ICEBERG
+        return LANDING_NOT_REACHED, *NOT_REACHED_ICEBERG
 
     @property
     def is_complete(self) -> bool:
-        """Whether all was done, and the proof, where there is one, found nothing left."""
-        return not self.remarks and (self.after is None or self.after.is_clean)
+        """Whether all was done, and neither the proof nor the landing prefixes, where these were
+        asked for, have anything left."""
+        is_proven = self.after is None or self.after.is_clean
+        return (
+            not self.remarks
+            and is_proven
+            and all(landing_search.is_clean for landing_search in self.landing)
+        )
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
@@ -102,7 +120,7 @@ class IcebergErasure:
             **members(self, "where", "matching", "files_rewritten", "files_added"),
             "snapshot": snapshot,
             **members(self, "delete_files_removed", "snapshots_expired", "files_deleted"),
-            **members(self, "before", "after", "remarks", "not_reached", "is_complete"),
+            **members(self, "before", "after", "landing", "remarks", "not_reached", "is_complete"),
             "dry_run": self.is_preview,
         }
 
@@ -112,6 +130,7 @@ def erase_iceberg_rows(
     where: str,
     *,
     proves: bool = False,
+    landing: LandingRequest = NO_LANDING,
     is_preview: bool = False,
     spark: SparkSession | None = None,
     clock: Clock | None = None,
@@ -126,15 +145,18 @@ def erase_iceberg_rows(
     table.refresh()
     refuse_other_refs(table.metadata)
     refuse_without_gc(table.metadata)
-    # Rows are read by our own clients; Spark looks at conditions alone.
-    spark = spark or spark_session()
+    # The table's rows are read by our own clients; Spark looks at conditions, and source files.
+    spark = spark or spark_session(locations=landing.places)
     condition = Condition.of(spark, table.io, table.metadata, where)
     before = prove_iceberg(spark, table.io, table.metadata, condition) if proves else None
     found = _affected(spark, table, condition)
     done = IcebergErasure(where, found.matching, before=before, is_preview=is_preview)
+    if not is_preview:
+        check_access(table.io, table.metadata)
+    columns = arrow_schema(table.metadata.schema().fields)
+    done = replace(done, landing=landing.search(spark, where, columns, is_preview=is_preview))
     if is_preview:
         return replace(done, files_rewritten=len(found.tasks))
-    check_access(table.io, table.metadata)
     for _ in _RETRIES.attempts():
         exchanged = _exchange(spark, table, condition, found, done)
         table.refresh()

@@ -11,13 +11,15 @@ from tideline.plain_json import members, plain_fields
 from tideline.storage.object_store import ObjectInfo
 
 LANDING_NOT_REACHED = (
-    "landing folders and the quarantine in them: name them (--landing), or delete source files and "
-    "rows set aside there"
+    "landing folders and the quarantine in them, and folders where rows of streams are set aside: "
+    "name them (--landing), or delete source files and rows set aside there"
 )
 """What is said where no landing prefix was named."""
+_STREAMS = "records of topics and rows of databases that are ingested"
 _VERSIONS = "earlier versions of objects in a bucket that keeps versions, its replicas and backups"
 _COPIES = "copies that readers made: extracts, caches, shuffle files, logs of engines"
 NOT_REACHED = (
+    _STREAMS,
     _VERSIONS,
     "statistics of commits on the timeline and in the archive",
     "names of partitions, as folders and on the timeline",
@@ -25,7 +27,8 @@ NOT_REACHED = (
 )
 """Where an erasure of a Hudi table never looks; a report says so."""
 NOT_REACHED_ICEBERG = (
-    "source files, and tables that are made of this one",
+    _STREAMS,
+    "tables that are made of this one",
     _VERSIONS,
     "statistics of the table in Puffin files, which hold sketches of values",
     "names of partitions, as folders and in metadata",

@@ -62,6 +62,15 @@ def test_other_files_are_no_table(tmp_path: Path) -> None:
     create(tmp_path / "t")
 
 
+def test_versions_behind_a_thousand_manifests_are_seen(tmp_path: Path) -> None:
+    put(tmp_path / "t", "metadata/version-hint.text")
+    for number in range(1_001):
+        put(tmp_path / "t", f"metadata/{number:05}-m0.avro")
+    put(tmp_path / "t", "metadata/v1.metadata.json")
+    with pytest.raises(ConfigError, match="inside the Iceberg table at"):
+        create(tmp_path / "t" / "data")
+
+
 def test_folders_above_that_may_not_be_read_count_as_no_table(tmp_path: Path) -> None:
     location = StoreLocation.of(tmp_path / "t" / "people")
 

@@ -1,9 +1,10 @@
-"""May a table be here: is its folder inside, around or the same as another's?
+"""Is a folder inside, around or the same as a table's?
 
-Two tables in one folder delete each other's files, so a new table is refused where one is. The look
-has a bounded cost: two requests for each folder above the location, and one listing of the first
-`LISTED_MAX` objects below it. A table further back in a huge folder is not noticed; listings of the
-new table leave it out all the same.
+Two tables in one folder delete each other's files, so a new table is refused where one is, and
+files in a table's folder are no source files to delete. The look has a bounded cost: two requests
+for each folder above the location, and one listing of the first `LISTED_MAX` objects below it. A
+table further back in a huge folder is not noticed; listings of the new table leave it out all the
+same.
 
 Another creator may be at work in a parent folder at the same moment; nothing excludes that.
 """
@@ -23,6 +24,7 @@ from tideline.storage.object_store import ObjectStore
 
 LISTED_MAX = 5_000
 _METADATA_LISTED_MAX = 1_000
+_VERSION_HINT = "version-hint.text"
 
 
 def find_table_conflict(
@@ -35,13 +37,9 @@ def find_table_conflict(
     location counts as no table. Raises StorageUnavailableError when the location cannot be listed.
     """
     root, path = _split(location)
-    store = open_location(root)
     steps = path.split("/") if path else []
-    for count in range(len(steps)):
-        above = "/".join(steps[:count])
-        with suppress(StorageUnavailableError):
-            if (found := _table_at(store, above)) is not None:
-                return f"inside the {found} table at {_uri(root, above)}"
+    if (found := _first_table(root, steps, len(steps), open_location)) is not None:
+        return f"inside {found}"
     listed = (info.path for info in islice(open_location(location).list(), LISTED_MAX))
     below = nested_tables(f"_/{item}" for item in listed)
     here = below.pop("_", None)
@@ -59,10 +57,41 @@ def refuse_table_conflict(location: StoreLocation) -> None:
         raise ConfigError(f"the location is {conflict}; choose another one", table=location.uri)
 
 
+def find_table_around(location: StoreLocation) -> str | None:
+    """The table whose folder a location is or lies in, in words; None when none is seen.
+
+    What may not be read counts as no table.
+    """
+    root, path = _split(location)
+    steps = path.split("/") if path else []
+    return _first_table(root, steps, len(steps) + 1, StoreLocation.open)
+
+
 def has_iceberg_metadata(store: ObjectStore, folder: str = "metadata") -> bool:
     """Whether a folder is the one of an Iceberg table's metadata."""
-    names = islice(store.list(folder), _METADATA_LISTED_MAX)
-    return any(is_table_metadata_file(info.path) for info in names)
+    names = [info.path for info in islice(store.list(folder), _METADATA_LISTED_MAX)]
+    if any(map(is_table_metadata_file, names)):
+        return True
+    if len(names) < _METADATA_LISTED_MAX:
+        return False
+    # Tables without a catalog call theirs v1, v2, ..., which sort behind manifests.
+    return store.head(f"{folder}/{_VERSION_HINT}") is not None
+
+
+def _first_table(
+    root: StoreLocation,
+    steps: list[str],
+    count: int,
+    open_location: Callable[[StoreLocation], ObjectStore],
+) -> str | None:
+    """The outermost table in the first `count` folders on the way along `steps`."""
+    store = open_location(root)
+    for taken in range(count):
+        folder = "/".join(steps[:taken])
+        with suppress(StorageUnavailableError):
+            if (found := _table_at(store, folder)) is not None:
+                return f"the {found} table at {_uri(root, folder)}"
+    return None
 
 
 def _table_at(store: ObjectStore, folder: str) -> str | None:

@@ -256,20 +256,14 @@ def test_a_death_at_any_write_of_the_clearing_loses_no_file(
 def faulty(patch: pytest.MonkeyPatch, place: str, plan: FaultPlan) -> Iterator[None]:
     """Within, the store at one place of the clearing has the faults of the plan."""
 
-    @dataclass(frozen=True)
-    class Faulty:
-        inner: StoreLocation
-
-        @property
-        def uri(self) -> str:
-            return self.inner.uri
-
-        def open(self) -> ObjectStore:
+    class Faulty(StoreLocation):
+        def open(self, connection: Any = None) -> ObjectStore:
             is_chosen = f"/{place}" in self.uri
-            return FaultyStore(self.inner.open(), plan if is_chosen else FaultPlan())
+            store = StoreLocation.open(self, connection)
+            return FaultyStore(store, plan if is_chosen else FaultPlan())
 
     with patch.context() as patched:
-        patched.setattr(settle, "locate", lambda at: Faulty(locate(at)))
+        patched.setattr(settle, "locate", lambda at: Faulty(at.uri, at.options))
         yield
 
 
@@ -325,6 +319,22 @@ def test_files_of_a_table_in_the_landing_prefix_are_not_touched(removing: Feed) 
     again = removing.run()
     assert (again.outcome, again.error) == (Outcome.FAILED, "InvalidData")
     assert set(FILES) <= set(removing.landed())
+
+
+@pytest.mark.parametrize("around", ["landing", "."])
+def test_files_of_a_table_that_is_the_landing_prefix_or_around_it_stay(
+    feed: Feed, around: str
+) -> None:
+    feed.land("0.parquet", 70, 5)
+    feed.run()
+    feed.land_all()
+    metadata = feed.folder / around / "metadata/v1.metadata.json"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("{}")
+    result = feed.run()
+    assert (result.outcome, result.files_cleared) == (Outcome.SUCCEEDED, 0)
+    assert "belong to the Iceberg table at" in result.notes[-1]
+    assert set(FILES) <= set(feed.landed())
 
 
 def test_trouble_in_clearing_is_noted_and_the_commit_stands(

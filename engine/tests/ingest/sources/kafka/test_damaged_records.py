@@ -12,6 +12,7 @@ from struct import Struct
 
 import pytest
 
+from tideline.erasure.source_files import is_of_stream
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
@@ -86,6 +87,7 @@ def test_a_header_whose_name_is_no_text_spoils_no_other_record(
     names = ("id", RecordField.HEADERS.value)
     assert feed.rows(*names) == [(1, [("n", None), ("n", "1")]), (3, [])]
     (kept,) = [path for path in (tmp_path / "aside").rglob("*") if path.is_file()]
+    assert is_of_stream(str(kept)), "an erasure searches it"
     found = json.loads(kept.read_text())
     assert (found["offset"], found["reason"]) == (1, "the name of a header is no text")
     assert json.loads(found["record"])["id"] == 2

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tideline.erasure.source_files import is_of_stream
 from tideline.ingest.location import Location
 from tideline.ingest.operation.operation import IngestRange, Operation
 from tideline.ingest.operation.result import Outcome
@@ -18,6 +19,8 @@ from tideline.ingest.sources.postgres import ahead as aheads
 from tideline.ingest.sources.postgres.lsn import parse_lsn
 from tideline.ingest.sources.postgres.ranges import PostgresRange
 from tideline.ingest.sources.postgres.server import advance_slot
+from tideline.ingest.sources.postgres.session import Connection
+from tideline.ingest.sources.postgres.sql import one_row
 from tideline.ingest.sources.source import Limits, Nothing
 from tideline.testing.postgres_feed import (
     ORDERS,
@@ -102,6 +105,36 @@ def test_a_look_goes_as_far_as_it_has_time_and_the_slot_follows(
     assert ranges[-1][1] > before
 
 
+def test_a_span_that_times_out_leaves_what_was_seen_before_it(
+    postgres: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a slot that is behind the table, whose place is compared once more after the look."""
+    found = drained(tmp_path, postgres, is_shared=True)
+    noise(postgres, 5)
+    postgres.execute("update orders set v = 'late' where id = 1")
+    after, spans = position(found), []
+
+    def slow(connection: Connection, statement: str, given: tuple[object, ...]) -> tuple[Any, ...]:
+        if "with message as" in statement:
+            spans.append(given)
+            if len(spans) == 2:
+                connection.execute("set statement_timeout = 100")
+                connection.execute("select pg_sleep(60)")
+        return one_row(connection, statement, given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(aheads, "_LOOKED_S", 60.0)
+        patched.setattr(aheads, "one_row", slow)
+        for look in (lambda: look_by_wire(found.source, postgres.uri, after), found.look):
+            spans.clear()
+            ahead = look().ahead
+            assert ahead is not None and after.lsn is not None
+            assert (ahead.is_all, ahead.until, ahead.seen_to) == (False, None, after.lsn + STEP)
+            assert ahead.begins is not None and ahead.begins < after.lsn
+    log_ranges(found)
+    assert dict(found.rows())[1] == "late"
+
+
 def test_spans_grow_so_that_little_is_decoded_twice(
     postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
@@ -173,7 +206,9 @@ def test_what_no_look_has_time_for_is_read_unseen(
             break
         assert lsn is not None and lsn > before
     assert found.rows("id", "n") == [(1, 9)]
-    kept = [file.read_text() for file in (tmp_path / "aside").rglob("*.jsonl")]
+    files = list((tmp_path / "aside").rglob("*.jsonl"))
+    assert all(is_of_stream(str(file)) for file in files), "an erasure searches them"
+    kept = [file.read_text() for file in files]
     assert "".join(kept).count('"row": ') == 10, "none is written over another"
 
 

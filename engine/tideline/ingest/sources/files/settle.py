@@ -2,7 +2,8 @@
 
 1. Only files are cleared whose identity a completed commit names. A file that merely counts as
    taken in (`FilesPosition.floor`) stays, for it may have arrived late.
-2. The landing prefix is listed. What is in a table below it stays, and is named.
+2. The landing prefix is listed. What is in a table below it stays, and is named; so does everything
+   where the prefix is a table's folder, or lies in one.
 3. Files to be moved are copied, then the prefix is listed again: one that was replaced meanwhile is
    a new arrival, and stays.
 4. The others are deleted, a thousand in a request.
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tideline.errors import InvalidDataError, ObjectNotFoundError
+from tideline.hudi.table.location_conflict import find_table_around
 from tideline.ingest.locate import locate
 from tideline.ingest.sources.files.arrived import ArrivedFile
 from tideline.ingest.sources.files.declared import DeclaredFiles
@@ -43,10 +45,18 @@ def settle_files(
 ) -> Settled:
     """Clear the landing prefix of what the table has taken in; see the module's text.
 
-    Raises InvalidDataError naming a table that lies in the landing prefix, StorageUnavailableError.
+    Raises InvalidDataError naming a table that lies in or around the landing prefix,
+    StorageUnavailableError.
     """
-    store = locate(files.landing).open()
+    landing = locate(files.landing)
+    store = landing.open()
     seen = _seen(store, files, position)
+    around = find_table_around(landing) if seen.taken else None
+    if around is not None:
+        raise InvalidDataError(
+            f"files that were taken in belong to {around}: keep them with source.taken: Keep",
+            path=landing.uri,
+        )
     if seen.taken and files.moved_to is not None:
         progress(f"moving {counted(len(seen.taken), 'file')}")
         _copy(store, locate(files.moved_to).open(), seen.taken)

@@ -33,7 +33,7 @@ from tideline.ingest.sources.postgres.lsn import lsn_text, parse_lsn
 from tideline.ingest.sources.postgres.position import LastChange
 from tideline.ingest.sources.postgres.session import Connection
 from tideline.ingest.sources.postgres.sql import number_of, one_row, quoted, whole
-from tideline.ingest.sources.postgres.turns import turn_at
+from tideline.ingest.sources.postgres.turns import end_turn, turn_at
 
 _BUSY_S = 10.0
 _SHORT_S = 2.0
@@ -189,6 +189,7 @@ def _look_up_to(
             found = one_row(connection, _AHEAD.format(own=own, table=table), given)
     except Exception as error:
         if is_code(error, TIMED_OUT):
+            end_turn(connection)
             return None
         raise
     last, messages, end, changes, oldest, has_all, last_at, last_us = found

@@ -31,8 +31,7 @@ def turn_at(source: OfSlot, connection: Connection, waited_s: float) -> Iterator
         except Exception as error:
             if not (is_code(error, LOCKED) or is_code(error, TIMED_OUT)):
                 raise
-            connection.execute("rollback")
-            connection.execute("begin")
+            end_turn(connection)
         yield
     except BaseException:
         # The connection may be gone; the first error says why.
@@ -40,3 +39,9 @@ def turn_at(source: OfSlot, connection: Connection, waited_s: float) -> Iterator
             connection.execute("rollback")
         raise
     connection.execute("rollback")
+
+
+def end_turn(connection: Connection) -> None:
+    """Give a turn up, also after a statement that failed; a transaction without one follows."""
+    connection.execute("rollback")
+    connection.execute("begin")
