@@ -27,7 +27,7 @@ from tools.shape_schema import Schema, shape_schema
 _LENGTH_MAX = {"date-time": 40}
 # A short text is checked by a rule, which says what is allowed in words; for longer ones, perhaps
 # thousands of them, that would cost too much.
-_EXPLAINED_LENGTH_MAX = 128
+_EXPLAINED_LENGTH_MAX = 512
 _KEPT = (
     "is immutable: delete this {kind} (its data stays unless deletionPolicy is Delete) "
     "and create a new one"

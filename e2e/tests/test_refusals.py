@@ -48,7 +48,7 @@ def bare_lake(
     ("change", "path", "expected"),
     [
         ({"type": "MERGE_SOMETIMES"}, "spec.type", "COPY_ON_WRITE"),
-        ({"recordKey": ["no spaces"]}, "spec.recordKey[0]", "should match"),
+        ({"recordKey": ["no spaces"]}, "spec.recordKey[0]", "a column name"),
         ({"suspend": "perhaps"}, "spec.suspend", "boolean"),
         ({"resources": {"executor": {"min": 3, "max": 2}}}, "spec.resources.executor.min", "max"),
         ({"index": {"type": "SIMPLE", "buckets": 4}}, "spec.index.buckets", "BUCKET"),

@@ -60,13 +60,13 @@ INDEX_REFUSALS = (
         with_spec("indexes: [colum_stats]"),
         "spec.indexes[0]: 'colum_stats'; allowed: bloom_filters, column_stats, partition_stats, ",
         "spec.indexes[0]",
-        "should match",
+        "allowed: bloom_filters, column_stats, ",
     ),
     RefusedSpec(
         with_spec("indexes: [expr_index_a]"),
         "spec.indexes[0]: 'expr_index_a'; allowed: bloom_filters, ",
         "spec.indexes[0]",
-        "should match",
+        "allowed: bloom_filters, column_stats, ",
     ),
     RefusedSpec(
         with_spec(f"{_KEYS}\nschema: [{{name: id, type: int}}, {{name: at, type: timestamp}}]"),

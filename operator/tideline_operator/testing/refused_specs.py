@@ -220,13 +220,13 @@ REFUSALS = (
         with_spec("ordering: ['not a column']"),
         "spec.ordering[0]: 'not a column'; allowed: a col",
         "spec.ordering[0]",
-        "should match",
+        "allowed: a column name",
     ),
     RefusedSpec(
         with_spec("ordering: ['']"),
         "spec.ordering[0]: is empty",
         "spec.ordering[0]",
-        "should match",
+        "allowed: a column name",
     ),
     RefusedSpec(
         with_spec("ordering: [a, b, c, d, e, f, g, h, i]"),

@@ -78,7 +78,7 @@ TOPIC_REFUSALS = (
         with_topics(", topics: ['a b']").replace("topics: [orders], ", ""),
         "spec.ingest[0].source.topics[0]: 'a b'",
         "spec.ingest[0].source.topics[0]",
-        "should match",
+        "allowed: letters, digits",
     ),
     RefusedSpec(
         with_topics(", pattern: 'orders-.*'"),
