@@ -1,4 +1,5 @@
-"""A source's path that is a file or a pattern of names: said at the first look, not waited for."""
+"""A source's path that is a file, a pattern of names or a table: said at the first look, not waited
+for."""
 
 from __future__ import annotations
 
@@ -29,3 +30,22 @@ def test_a_file_and_a_pattern_are_refused_and_a_folder_may_come_later(tmp_path: 
     assert not exists(tmp_path / "later")
     with pytest.raises(ConfigError, match="this is a file: name the folder that it is in"):
         landing_location(str(tmp_path / "1.csv"), {})
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind"),
+    [(".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_a_table_is_refused_and_one_below_is_left_alone(
+    tmp_path: Path, mark: str, kind: str
+) -> None:
+    for path in ("a.parquet", "inner/day=1/b.parquet", f"inner/{mark}"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    found = list_arrived(StoreLocation.of(tmp_path).open(), FileFormat.PARQUET)
+    assert [file.path for file in found.files] == ["a.parquet"]
+    assert found.describe_others() == f"left alone what is in the {kind} table inner/"
+    inner = StoreLocation.of(tmp_path / "inner").open()
+    with pytest.raises(ConfigError, match=rf"that of a table \({kind}\), whose files"):
+        list_arrived(inner, FileFormat.PARQUET)
+    assert list_arrived(inner, FileFormat.CSV).files == ()

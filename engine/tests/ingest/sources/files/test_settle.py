@@ -314,21 +314,28 @@ def test_files_of_a_table_in_the_landing_prefix_are_not_touched(removing: Feed) 
     control.parent.mkdir(parents=True)
     control.write_text("hoodie.table.name=other\n")
     result = removing.run()
-    assert (result.outcome, result.files_cleared) == (Outcome.SUCCEEDED, 0)
-    assert "belong to the Hudi table day=3/" in result.notes[-1]
-    again = removing.run()
-    assert (again.outcome, again.error) == (Outcome.FAILED, "InvalidData")
-    assert set(FILES) <= set(removing.landed())
+    assert (result.outcome, result.files_cleared) == (Outcome.SUCCEEDED, 2)
+    assert {FILES[2], "day=3/.hoodie/hoodie.properties"} == set(removing.landed())
+    assert removing.ids() == [0, 1, 10, 11]
 
 
-@pytest.mark.parametrize("around", ["landing", "."])
-def test_files_of_a_table_that_is_the_landing_prefix_or_around_it_stay(
-    feed: Feed, around: str
-) -> None:
+def test_files_that_were_taken_in_before_there_was_a_table_are_not_touched(removing: Feed) -> None:
+    removing.more = {"after_ingest": AfterIngest.KEEP}
+    removing.land_all()
+    removing.run()
+    control = removing.folder / "landing/day=3/.hoodie/hoodie.properties"
+    control.parent.mkdir(parents=True)
+    control.write_text("hoodie.table.name=other\n")
+    removing.more = {}
+    removing.run()
+    assert FILES[2] in removing.landed()
+
+
+def test_files_of_a_table_around_the_landing_prefix_stay(feed: Feed) -> None:
     feed.land("0.parquet", 70, 5)
     feed.run()
     feed.land_all()
-    metadata = feed.folder / around / "metadata/v1.metadata.json"
+    metadata = feed.folder / "metadata/v1.metadata.json"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("{}")
     result = feed.run()

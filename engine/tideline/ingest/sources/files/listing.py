@@ -4,7 +4,8 @@ and which of them come next. Values in, values out.
 Names beginning with `.` or `_`, at any depth, and empty files are not looked at; files
 whose name does not end as the format asks are counted and left alone, and so are names that no
 object of a store can have: those with a control character, or that are not Unicode. So are links
-out of a local folder, fifos, sockets and devices: nothing outside of the folder is read.
+out of a local folder, fifos, sockets and devices: nothing outside of the folder is read. Parquet
+files of a table below the prefix are left alone: which of them hold its rows, the table says.
 
 A file that could not be taken in stays where it is. A small note next to it,
 `_quarantine/<path>.<identity>.json`, says why and keeps it out; deleting the note, or replacing the
@@ -28,6 +29,7 @@ from tideline.ingest.sources.files.position import (
     FilesPosition,
 )
 from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.storage.nested_tables import nested_tables, root_around
 from tideline.storage.object_store import ObjectInfo, is_possible_path
 from tideline.wording import counted
 
@@ -73,6 +75,7 @@ class FileListing:
     """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
     files that were set aside one by one.
 
+    `tables` are folders of tables with their formats, "" for the prefix itself.
     A listing that is not whole has only what sorts after the path `after`. A file younger than
     `settle_ms` may still be being written.
     """
@@ -82,6 +85,7 @@ class FileListing:
     strangers: tuple[str, ...] = ()
     unnamable: tuple[str, ...] = ()
     irregular: tuple[str, ...] = ()
+    tables: tuple[tuple[str, str], ...] = ()
     rows_set_aside: tuple[RowsSetAside, ...] = ()
     after: str = ""
     file_format: FileFormat = FileFormat.PARQUET
@@ -100,7 +104,11 @@ class FileListing:
         """Sort a listing's objects; `irregular` are paths of what is no file of the folder."""
         files, strangers, unnamable, noted = [], [], [], set()
         rows: list[RowsSetAside] = []
-        for found in objects:
+        listed = list(objects)
+        tables = _tables_among(listed) if file_format is FileFormat.PARQUET else {}
+        for found in listed:
+            if root_around(found.path, tables) is not None:
+                continue
             if found.path.startswith(f"{QUARANTINE}/") and found.path.endswith(ROWS_ENDING):
                 rows += _rows_set_aside(found.path)
             elif found.path.startswith(f"{QUARANTINE}/"):
@@ -120,6 +128,7 @@ class FileListing:
             tuple(sorted(strangers)),
             tuple(sorted(unnamable)),
             tuple(sorted(ascii(path) for path in irregular if not _is_hidden(path))),
+            tuple(sorted(tables.items())),
             tuple(sorted(rows, key=lambda item: item.path)),
             after,
             file_format,
@@ -232,6 +241,10 @@ class FileListing:
             for paths, reason in reasons
             if paths
         ]
+        if self.tables:
+            named = [f"{kind} table {root}/" for root, kind in self.tables]
+            more = ", ..." if len(named) > _NAMES_SHOWN else ""
+            said.append(f"what is in the {', the '.join(named[:_NAMES_SHOWN])}{more}")
         return f"left alone {'; '.join(said)}" if said else None
 
     def _pending(self, after: Position | None) -> list[ArrivedFile]:
@@ -304,6 +317,12 @@ def _quarantine_text(files: int, rows: Sequence[RowsSetAside]) -> str | None:
         others = counted(len(rows), "other file" if files else "file")
         waiting.append(f"{counted(sum(item.rows for item in rows), 'row')} of {others}")
     return f"{' and '.join(waiting)} set aside in {QUARANTINE}/" if waiting else None
+
+
+def _tables_among(objects: Iterable[ObjectInfo]) -> dict[str, str]:
+    """Folders of tables with their formats, "" for the listed one."""
+    roots = nested_tables(f"_/{found.path}" for found in objects)
+    return {root.removeprefix("_").removeprefix("/"): kind for root, kind in roots.items()}
 
 
 def _is_hidden(path: str) -> bool:

@@ -27,7 +27,8 @@ show only whole objects."""
 def list_arrived(store: ObjectStore, file_format: FileFormat) -> FileListing:
     """List the landing prefix that is the root of `store`; empty when it does not exist.
 
-    Raises StorageUnavailableError, and ConfigError for a local file and for a pattern of names.
+    Raises StorageUnavailableError, and ConfigError for a local file, a pattern of names and the
+    folder of a table.
     """
     found, irregular = list_regular(store)
     return _on(store, FileListing.of(found, file_format, irregular))
@@ -58,6 +59,12 @@ def describe_quarantine(store: ObjectStore) -> str | None:
 
 
 def _on(store: ObjectStore, listing: FileListing) -> FileListing:
+    if listing.tables and not listing.tables[0][0]:
+        raise ConfigError(
+            "a source's path is a folder that files land in, and this is that of a table "
+            f"({listing.tables[0][1]}), whose files have earlier versions of rows too",
+            path=store.uri,
+        )
     root = store.local_path("")
     if root is None:
         return listing
