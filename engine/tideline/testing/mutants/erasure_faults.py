@@ -101,6 +101,20 @@ ERASURE_FAULTS = (
         ("engine/tests/hudi/keys/test_key_types.py",),
     ),
     Fault(
+        "files of a table are deleted as source files",
+        "engine/tideline/erasure/source_files.py",
+        "        for place in self.places:\n            _refuse_table(place)\n",
+        "",
+        (_ERASURE, "-k", "no_folder_of_a_table"),
+    ),
+    Fault(
+        "an erasure passes over the rows of change events that were set aside",
+        "engine/tideline/erasure/source_files.py",
+        "    for name in _VERSIONS_OF_A_ROW:\n",
+        "    for name in ():\n",
+        (_ERASURE, "-k", "set_aside_from_streams"),
+    ),
+    Fault(
         "an erasure leaves bounds of files that were removed before",
         "engine/tideline/erasure/iceberg_rows.py",
         "            drops_old_bounds=True,\n",

@@ -34,6 +34,20 @@ INGEST_FAULTS = (
         ("engine/tests/ingest/sources/test_checkpoint.py",),
     ),
     Fault(
+        "files of a table below the landing prefix are taken in",
+        _LISTING,
+        "            if root_around(found.path, tables) is not None:\n                continue\n",
+        "",
+        ("engine/tests/ingest/sources/files/test_paths_that_are_no_folder.py",),
+    ),
+    Fault(
+        "files that were taken in are deleted from a table around them",
+        "engine/tideline/ingest/sources/files/settle.py",
+        "find_table_around(landing) if seen.taken else None",
+        "None",
+        ("engine/tests/ingest/sources/files/test_settle.py", "-k", "table_around"),
+    ),
+    Fault(
         "the watermark of a checkpoint goes back with an older file",
         _LISTING,
         "watermark=max(start.watermark, newest),",

@@ -10,6 +10,17 @@ _OVER_POSTGRES = (_STORMS, "-k", "short and postgres and not again")
 
 STREAM_FAULTS = (
     Fault(
+        "a look at a log ends in the transaction that a slow span aborted",
+        "engine/tideline/ingest/sources/postgres/ahead.py",
+        "            end_turn(connection)\n            return None\n",
+        "            return None\n",
+        (
+            "engine/tests/ingest/sources/postgres/test_steps_through_a_log.py",
+            "-k",
+            "times_out",
+        ),
+    ),
+    Fault(
         "the position of a topic is one record behind what was read",
         "engine/tideline/ingest/sources/kafka/position.py",
         "ends = {span.partition: span.end for span in taken.spans}",
