@@ -103,9 +103,10 @@ storms: setup peers ## Kill writers, services, erasers, publishers by the hundre
 	@TIDELINE_KILLS=$(or $(KILLS),500) $(PYTEST) -m storm $(TESTS)
 
 .PHONY: histories
-histories: setup peers ## Let Hudi and Tideline write a hundred random tables alternately, publish a hundred, follow 500 (an hour).
+histories: setup peers ## Let others and Tideline write 300 random tables alternately, publish a hundred, follow 500 (two hours).
 	@TIDELINE_HISTORIES=$(or $(HISTORIES),100) TIDELINE_RUNS=$(or $(FOLLOWED),500) \
-		$(PYTEST) -n 2 --dist worksteal \
+		TIDELINE_SHARED=$(or $(SHARED),200) $(PYTEST) -n 2 --dist worksteal \
+		engine/tests/iceberg/test_shared_histories.py \
 		engine/tests/interop/test_random_histories_with_hudi.py \
 		engine/tests/publication/test_published_histories.py \
 		engine/tests/hudi/read/test_histories_of_followers.py

@@ -115,7 +115,8 @@ def create_iceberg(
     `key` are the columns that identify a row; `partition_by` is such as `"day(ts), bucket(16, id)"`
     and `sort_by` such as `"region, ts DESC NULLS LAST"`; `format_version` is 1, 2 or 3.
     With `catalog`, its name in PyIceberg's configuration or its address, `uri` is `namespace.name`,
-    and the files go to `location`, or below the catalog's warehouse where that is a folder.
+    and the files go to `location`; without it a REST catalog chooses the place, and those of others
+    go below its warehouse where that is a folder.
     Raises TableExistsError, ConfigError for a definition that cannot be and for another table at,
     above or below the location, UnsupportedTableError when the catalog refuses.
     """

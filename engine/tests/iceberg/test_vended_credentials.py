@@ -290,3 +290,22 @@ def assert_hidden(catalog: VendingCatalog, *texts: str) -> None:
     assert catalog.vended
     for text in texts:
         assert not any(secret in text or secret[:12] in text for secret in catalog.vended)
+
+
+def test_a_table_is_created_with_them_where_the_catalog_likes(
+    catalog: VendingCatalog, minio_bucket: str
+) -> None:
+    place = f"s3://{minio_bucket}/{secrets.token_hex(6)}/new"
+    catalog.new_place = lambda: place
+    made = tideline.create_iceberg(
+        "shop.new",
+        pa.schema([pa.field("id", pa.int64(), nullable=False)]),
+        key="id",
+        catalog="lake",
+        catalog_properties={"uri": catalog.url},
+        storage_options=HTTP,
+    )
+    assert made.metadata.location == place
+    made.write(pa.table({"id": [1, 2]}), "upsert")
+    assert made.write(pa.table({"id": [2, 3]}), "upsert").rows_updated == 1
+    assert sorted(made.to_arrow()["id"].to_pylist()) == [1, 2, 3]

@@ -132,7 +132,8 @@ class _NameChoice(click.Choice[str]):
 @click.option(
     "--location",
     metavar="URI",
-    help="Where a table of an Iceberg catalog goes; below the warehouse unless given.",
+    help="Where a table of an Iceberg catalog goes; without it a REST catalog chooses, and others "
+    "have it below the warehouse.",
 )
 @click.option("--name", help="The table's name; otherwise the last part of the URI.")
 @click.option(

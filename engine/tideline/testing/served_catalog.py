@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.metadata import TableMetadata as KnownMetadata
-from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import RemoveSnapshotsUpdate, TableUpdate, update_table_metadata
 
 from tideline.iceberg.metadata.metadata_log import with_logged
@@ -54,13 +57,15 @@ def without_prefixes(answer: Answer) -> Answer:
 
 class ServedCatalog(HostileCatalog):
     """See the module. `tables` is the newest metadata of each table by its name; `applied` are the
-    snapshots that each commit of a client left, with the table's UUID."""
+    snapshots that each commit of a client left, with the table's UUID. `new_place` says where a
+    table goes that a client asks for."""
 
     def __init__(self) -> None:
         super().__init__("memory://nowhere/orders")
         self.tables: dict[str, Loaded] = {}
         self.applied: list[tuple[str, frozenset[int]]] = []
         self.reply: Callable[[Received], Answer] = self.honest
+        self.new_place: Callable[[], str] = lambda: f"memory://{uuid.uuid4().hex}/table"
         self._lock = threading.RLock()
 
     def create(self, name: str, location: str | None = None) -> ServedModel:
@@ -87,6 +92,8 @@ class ServedCatalog(HostileCatalog):
         """The answer of a server that works."""
         if request.path.endswith("/register"):
             return self._registered(request)
+        if request.kind == "tables" and request.method == "POST":
+            return self._placed(request)
         if request.kind == "namespaces" and (name := request.path.rpartition("/namespaces/")[2]):
             return Answer().saying({"namespace": [name], "properties": {}})
         if request.kind not in ("table", "commit"):
@@ -117,6 +124,23 @@ class ServedCatalog(HostileCatalog):
             changed = with_logged(changed, base.metadata, base.metadata_location)
             self.tables[name] = self._written(changed)
             return Committed(self.tables[name])
+
+    def _placed(self, request: Received) -> Answer:
+        document = {"location": self.new_place(), **json.loads(request.body)}
+        asked = CreateTableRequest.model_validate(document)
+        namespace = unquote(request.path.rpartition("/")[0].rpartition("/")[2])
+        name = f"{namespace}.{asked.name}"
+        if name in self.tables:
+            return refusal(409, "AlreadyExistsException")
+        made = new_table_metadata(
+            asked.table_schema,
+            asked.partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            asked.write_order or UNSORTED_SORT_ORDER,
+            str(asked.location),
+            asked.properties,
+        )
+        self.tables[name] = self._written(TableMetadata.of(metadata_document(made)))
+        return _shown(self.tables[name])
 
     def _registered(self, request: Received) -> Answer:
         asked = json.loads(request.body)

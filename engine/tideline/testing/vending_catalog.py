@@ -67,7 +67,10 @@ class VendingCatalog(ServedCatalog):
             return Answer().saying(document)
         is_asked_alone = request.path.endswith(_CREDENTIALS)
         answer = super().honest(replace(request, path=request.path.removesuffix(_CREDENTIALS)))
-        if request.kind != "table" or answer.status != 200 or not _is_asked(request):
+        is_of_table = request.kind == "table" or (
+            request.kind == "tables" and request.method == "POST"
+        )
+        if not is_of_table or answer.status != 200 or not _is_asked(request):
             return answer
         location = answer.document["metadata"]["location"]
         entry = {"prefix": self.prefix_of(location), "config": self.vend(location)}

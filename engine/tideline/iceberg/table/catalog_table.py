@@ -40,6 +40,7 @@ from tideline.errors import (
     ConfigError,
     ConflictError,
     StorageUnavailableError,
+    TableExistsError,
     TableNotFoundError,
     TidelineError,
     UnsupportedTableError,
@@ -52,7 +53,12 @@ from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles
 from tideline.iceberg.table.catalog_name import address_variable
 from tideline.iceberg.table.catalog_opening import CLIENT_FAULTS, asking_catalog, words_of
 from tideline.iceberg.table.catalog_rest import BoundedRestCatalog
-from tideline.iceberg.table.catalog_update import as_requirement, as_update, metadata_document
+from tideline.iceberg.table.catalog_update import (
+    as_requirement,
+    as_update,
+    definition_of,
+    metadata_document,
+)
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlace
 from tideline.iceberg.table.retry import status_checks
@@ -152,6 +158,36 @@ class CatalogTable:
             self._vended.take(vended)
         return Loaded(metadata, table.metadata_location)
 
+    @property
+    def places_tables(self) -> bool:
+        """Whether the catalog is a server that creates tables, and says where they go."""
+        return isinstance(self._catalog, RestCatalog)
+
+    def create(self, wanted: TableMetadata) -> None:
+        """Have the server create the empty table `wanted`, in a place of its choice: one request.
+
+        Dying before it leaves at most a namespace, dying after it the table. Raises
+        TableExistsError, UnsupportedTableError when the catalog refuses or makes another version of
+        it, StorageUnavailableError: then it is unknown whether the catalog has it, and `load` shows
+        it.
+        """
+        with self._asking():
+            try:
+                self._make_namespace()
+                self._catalog.create_table(self._identifier, **definition_of(wanted))
+            except TableAlreadyExistsError as error:
+                message = "there is a table already"
+                raise TableExistsError(message, table=self._name) from error
+            except UnreadableAnswer:
+                raise
+            except _REFUSALS as error:
+                message = f"the catalog refuses the table: {quoted(error)}"
+                raise UnsupportedTableError(message, table=self._name) from error
+        version = self.load().metadata.format_version
+        if version != wanted.format_version:
+            message = f"the catalog made the table of another version than {wanted.format_version}"
+            raise UnsupportedTableError(message, table=self._name, value=version)
+
     def register(self, store: ObjectStore, path: str, metadata: TableMetadata) -> None:
         """Make the catalog keep the new table `metadata`, unless it has one of this name already.
 
@@ -162,9 +198,7 @@ class CatalogTable:
         store.put(path, metadata.to_bytes())
         with self._asking():
             try:
-                namespace = Catalog.namespace_from(self._identifier)
-                if not self._catalog.namespace_exists(namespace):
-                    self._catalog.create_namespace_if_not_exists(namespace)
+                self._make_namespace()
                 self._catalog.register_table(self._identifier, f"{metadata.location}/{path}")
             except TableAlreadyExistsError:
                 # It may be ours, from a request that was sent twice.
@@ -223,6 +257,11 @@ class CatalogTable:
         if other is not None:
             return Replaced(other)
         return Committed(Loaded(metadata, response.metadata_location))
+
+    def _make_namespace(self) -> None:
+        namespace = Catalog.namespace_from(self._identifier)
+        if not self._catalog.namespace_exists(namespace):
+            self._catalog.create_namespace_if_not_exists(namespace)
 
     def _settle(
         self,

@@ -6,9 +6,12 @@ import json
 import uuid
 from typing import Any
 
+from pyiceberg.partitioning import PartitionSpec as CatalogSpec
+from pyiceberg.schema import Schema as CatalogSchema
 from pyiceberg.table import update as pyiceberg
 from pyiceberg.table.metadata import TableMetadata as CatalogMetadata
 from pyiceberg.table.snapshots import Snapshot as CatalogSnapshot
+from pyiceberg.table.sorting import SortOrder as CatalogOrder
 from pyiceberg.typedef import IcebergBaseModel
 
 from tideline.iceberg.metadata.metadata_update import (
@@ -37,6 +40,7 @@ from tideline.iceberg.metadata.metadata_update import (
     SetSnapshotRef,
     UpgradeFormatVersion,
 )
+from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.strange_types import without_stand_ins
 
 
@@ -44,6 +48,17 @@ def metadata_document(metadata: CatalogMetadata) -> Any:
     """A table's metadata as JSON."""
     # PyIceberg's own method refuses to write version 3, which it knows and catalogs take.
     return without_stand_ins(json.loads(IcebergBaseModel.model_dump_json(metadata)))
+
+
+def definition_of(metadata: TableMetadata) -> dict[str, Any]:
+    """The arguments of a request for a new table that is as `metadata` says, at no location."""
+    version = {"format-version": str(metadata.format_version)}
+    return {
+        "schema": CatalogSchema.model_validate(metadata.schema().json()),
+        "partition_spec": CatalogSpec.model_validate(metadata.spec().json()),
+        "sort_order": CatalogOrder.model_validate(metadata.sort_order().json()),
+        "properties": {**metadata.properties, **version},
+    }
 
 
 def as_requirement(requirement: Requirement) -> Any:

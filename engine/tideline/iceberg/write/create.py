@@ -1,14 +1,13 @@
 """New Iceberg tables, in a folder of their own or in a catalog: one conditional create.
 
 Dying before it leaves at most empty folders, or in a catalog a metadata file that nothing names;
-dying after it an empty table.
+dying after it an empty table. A REST catalog that is to choose the place writes that file itself.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError, TableExistsError, TableNotFoundError
@@ -19,9 +18,6 @@ from tideline.iceberg.write.table_definition import IcebergDefinition
 from tideline.storage.location import StoreLocation
 from tideline.storage.new_root import prepared_root
 from tideline.storage.probe.run import probe_conditional_writes
-
-if TYPE_CHECKING:
-    from tideline.iceberg.table.catalog_table import CatalogTable
 
 _THERE = "there is a table already"
 _WAREHOUSE = "warehouse"
@@ -56,19 +52,40 @@ def create_in_catalog(
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str | bool] | None = None,
 ) -> IcebergTable:
-    """Create the table `namespace.name` in a catalog, its files in the folder `location`, or one
-    below the catalog's `warehouse`.
+    """Create the table `namespace.name` in a catalog, its files in the folder `location`. Without
+    it a REST catalog creates the table where it likes, and for others it is a folder below the
+    catalog's `warehouse`.
 
     Needs the extra `iceberg`. Raises as `create_table`, and UnsupportedTableError when the catalog
     refuses.
     """
     from tideline.iceberg.table.catalog_config import configured_catalog
+    from tideline.iceberg.table.catalog_opening import open_catalog
+    from tideline.iceberg.table.catalog_table import CatalogTable
 
+    opened = open_catalog(catalog, properties)
+    if location is None:
+        placed = CatalogTable(
+            opened,
+            identifier,
+            storage_options=storage_options,
+            clock=clock,
+            known_place=(properties or {}).get(_WAREHOUSE),
+        )
+        if placed.places_tables:
+            placed.create(definition.metadata(identifier, now_ms=clock.now_ms()))
+            return IcebergTable(placed)
     given = {**configured_catalog(catalog), **(properties or {})}
     folder = location or _below(str(given.get(_WAREHOUSE, "")), identifier)
     place = StoreLocation.of(folder, storage_options)
     first = definition.metadata(place.uri, now_ms=clock.now_ms())
-    operations = _operations(catalog, identifier, properties, place, clock)
+    operations = CatalogTable(
+        opened,
+        identifier,
+        storage_options=dict(place.options),
+        clock=clock,
+        known_place=place.uri,
+    )
     try:
         operations.load()
     except TableNotFoundError:
@@ -79,25 +96,6 @@ def create_in_catalog(
         path = f"{FOLDER}/00000-{uuid.uuid4()}.metadata.json"
         operations.register(place.open(), path, first)
     return _own(IcebergTable(operations), first.table_uuid, identifier)
-
-
-def _operations(
-    catalog: str,
-    identifier: str,
-    properties: Mapping[str, str] | None,
-    place: StoreLocation,
-    clock: Clock,
-) -> CatalogTable:
-    from tideline.iceberg.table.catalog_opening import open_catalog
-    from tideline.iceberg.table.catalog_table import CatalogTable
-
-    return CatalogTable(
-        open_catalog(catalog, properties),
-        identifier,
-        storage_options=dict(place.options),
-        clock=clock,
-        known_place=place.uri,
-    )
 
 
 def _below(warehouse: str, identifier: str) -> str:
