@@ -105,14 +105,14 @@ ERASURE_FAULTS = (
         "engine/tideline/erasure/source_files.py",
         "        for place in self.places:\n            _refuse_table(place)\n",
         "",
-        (_ERASURE, "-k", "no_folder_of_a_table"),
+        (f"{_ERASURE}/test_erase_source_files.py", "-k", "no_folder_of_a_table"),
     ),
     Fault(
         "an erasure passes over the rows of change events that were set aside",
         "engine/tideline/erasure/source_files.py",
         "    for name in _VERSIONS_OF_A_ROW:\n",
         "    for name in ():\n",
-        (_ERASURE, "-k", "set_aside_from_streams"),
+        (f"{_ERASURE}/test_erase_source_files.py", "-k", "set_aside_from_streams"),
     ),
     Fault(
         "an erasure leaves bounds of files that were removed before",
