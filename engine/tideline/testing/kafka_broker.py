@@ -115,7 +115,7 @@ class KafkaBroker(KafkaTopics):
             "the broker",
             lambda: [*java(build()), "kafka.Kafka", str(self._settings)],
             folder / "broker.log",
-            lambda: all(map(_is_open, listeners)),
+            lambda: all(map(is_open, listeners)),
         )
 
     def __enter__(self) -> Self:
@@ -203,7 +203,7 @@ def java(jars: Path) -> list[str]:
     return [str(program), *options, quiet, "-cp", f"{jars}/*"]
 
 
-def _is_open(port: int) -> bool:
+def is_open(port: int) -> bool:
     with socket.socket() as found:
         found.settimeout(1)
         return found.connect_ex(("127.0.0.1", port)) == 0

@@ -11,7 +11,7 @@ from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
 from tideline.ingest.sources.kafka.offsets import KafkaOffsets, PartitionOffsets
 from tideline.ingest.sources.kafka.position import KafkaPosition
-from tideline.ingest.sources.kafka.records import TopicPartition
+from tideline.ingest.sources.kafka.records import Span, TopicPartition
 from tideline.ingest.sources.source import Reach
 from tideline.testing.fake_clock import FakeClock
 from tideline_operator.decide.actions import Start, Wait, WaitKind
@@ -19,9 +19,11 @@ from tideline_operator.decide.observed import Observed, ObservedSource
 from tideline_operator.decide.planner import plan
 from tideline_operator.observe.observation import open_with_environment
 from tideline_operator.observe.source_looks import SourceLooks, with_environment
+from tideline_operator.report.conditions import RECORDS_HELD
+from tideline_operator.report.held_up import PASSING_MS
 from tideline_operator.report.status import observed_status
 from tideline_operator.resources.schedule import Timestamp
-from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.resources.status import ConditionType, LakeTableStatus
 from tideline_operator.testing.table_states import EMPTY, NOW_MS, TABLE, resolved
 
 TOPICS = replace(
@@ -70,6 +72,36 @@ def test_the_status_says_how_many_records_wait_and_since_when() -> None:
     # A look that did not ask keeps what is known, as long as records wait.
     assert status(offsets(4), first).ingest["landing"].oldest_record_at == Timestamp(5_000)
     assert status(offsets(0), first).ingest["landing"].oldest_record_at is None
+
+
+def test_what_cannot_be_read_is_a_condition_with_the_remedy_until_it_is_read() -> None:
+    def status(found: KafkaOffsets | None, before: LakeTableStatus = EMPTY) -> LakeTableStatus:
+        sources = {} if found is None else {"landing": ObservedSource(found)}
+        observed = Observed(table=replace(TABLE, checkpoints={}), sources=sources)
+        actions = plan(TOPICS, before, observed, NOW_MS)
+        return observed_status(TOPICS, before, observed, actions, NOW_MS)
+
+    def healthy(found: LakeTableStatus) -> tuple[str, str]:
+        condition = next(item for item in found.conditions if item.type is ConditionType.HEALTHY)
+        return condition.reason, condition.message
+
+    gone = replace(offsets(3), leaderless=(TopicPartition("orders", 1),))
+    first = status(gone)
+    reason, message = healthy(first)
+    assert reason == RECORDS_HELD
+    assert message.startswith("landing: orders/1 has no leader, and is not read: start the brokers")
+    # A turn that does not look leaves it as it is.
+    assert healthy(status(None, first))[0] == RECORDS_HELD
+    assert healthy(status(offsets(3), first))[0] == "NoStuckInstant"
+
+    waiting = (Span(TopicPartition("orders", 0), "id", 3, 5),)
+    young = replace(offsets(3, NOW_MS - PASSING_MS + 1), held=waiting)
+    assert healthy(status(young))[0] == "NoStuckInstant"
+    old = replace(young, oldest_ms=NOW_MS - PASSING_MS)
+    reason, message = healthy(status(old))
+    assert reason == RECORDS_HELD
+    assert "records of orders/0 from 3 on wait for a transaction that is open" in message
+    assert "kafka-transactions.sh find-hanging" in message
 
 
 def test_looks_continue_while_a_commit_is_not_due_for_it_may_be_full_earlier() -> None:

@@ -55,7 +55,7 @@ from tideline_operator.launch.driver_job import job_name
 from tideline_operator.launch.job_launcher import StartRefused
 from tideline_operator.observe.problems import problem_of
 from tideline_operator.reading.reader import Reader
-from tideline_operator.report.conditions import SLOT_AT_RISK, not_looked_at, redated
+from tideline_operator.report.conditions import not_looked_at, redated, troubles_of_sources
 from tideline_operator.report.status import (
     observed_status,
     operation_finished,
@@ -274,9 +274,8 @@ class TableReconciler:
         for action in actions:
             if isinstance(action, Blocked) and action.exit_code:
                 self._report_trouble(turn, action.reason, action.subject, str(action))
-        for name, ingest in turn.status.ingest.items():
-            if ingest.slot_risk:
-                self._report_trouble(turn, SLOT_AT_RISK, name, f"{name}: {ingest.slot_risk}")
+        for reason, name, words in troubles_of_sources(turn.status):
+            self._report_trouble(turn, reason, name, words)
         start = _chosen(actions, settled)
         half_started = settled.pending if settled.is_half_started else None
         if half_started is not None and (start is None or start.operation.id != half_started.id):

@@ -17,9 +17,10 @@ from pathlib import Path
 from types import FrameType
 
 from tideline.clock import Clock
-from tideline.errors import TidelineError
+from tideline.errors import StorageUnavailableError, TidelineError
 from tideline.ingest.operation.operation import Operation, OperationKind
 from tideline.ingest.operation.result import WORKER_DIED, OperationResult, Outcome
+from tideline.ingest.sources.source import HeldUp
 from tideline_operator.decide.actions import Blocked, PlannedAction, Start, Wait, WaitKind
 from tideline_operator.decide.planner import plan
 from tideline_operator.launch.launcher import Died, Finished, Launcher, Progressed
@@ -84,6 +85,7 @@ class Reconciler:
         self._statuses: dict[str, LakeTableStatus] = {}
         self._blocked: dict[str, tuple[Blocked, ...]] = {}
         self._set_aside: dict[tuple[str, str], bool] = {}
+        self._held_up: dict[tuple[str, str], tuple[HeldUp, ...]] = {}
         self._checked: dict[str, tuple[Ingest, ...]] = {}
         self._stop = threading.Event()
         self._signal: int | None = None
@@ -101,6 +103,7 @@ class Reconciler:
                 waits = [wait for wait in found.waits if self._is_worth_waiting(wait)]
                 settle_rounds += 1
                 if not waits or settle_rounds > ONCE_SETTLE_ROUNDS_MAX:
+                    self._note_held_up()
                     return self._exit_code()
                 found.waits = waits
             self._rest(found.waits, watches_files=not once)
@@ -161,6 +164,7 @@ class Reconciler:
             if seen.available is None:
                 continue
             self._files.note_source(table, name, seen.available, self._reporter.note)
+            self._held_up[table.name, name] = seen.available.held_up()
             if seen.available.is_whole:
                 self._set_aside[table.name, name] = seen.available.set_aside.words is not None
         self._keep(table, observed_status(table, status, observed, actions, now_ms))
@@ -253,6 +257,14 @@ class Reconciler:
             self._reporter.note(f"the changed resource files are not used:\n{error}")
         return True
 
+    def _note_held_up(self) -> None:
+        """What was there and is not in the tables, for a run that ends."""
+        for (table, name), found in self._held_up.items():
+            for item in found:
+                if not item.is_fault:
+                    # A fault was noted when it was met.
+                    self._reporter.note(f"{table}  {name}: {item.words}")
+
     def _exit_code(self) -> int:
         """The code of what is left undone."""
         codes: set[int] = set()
@@ -263,6 +275,8 @@ class Reconciler:
         codes |= {problem.exit_code for problem in self._files.problems}
         if any(self._set_aside.values()):
             codes.add(SET_ASIDE)
+        if any(item.is_fault for found in self._held_up.values() for item in found):
+            codes.add(StorageUnavailableError.exit_code)
         return most_severe(codes)
 
 

@@ -48,6 +48,8 @@ def run_command(
 
     With --once it ends with exit code 6 where nothing else went wrong and files, or rows of files,
     wait in a quarantine, so that these rows are not in the table; with --dry-run where they would.
+    It ends with 4 where partitions of a topic have no leader, and says which records wait for a
+    transaction that is open.
     """
     # The list of commands starts without the planner.
     from tideline_operator.local.run_tables import run_tables

@@ -14,6 +14,7 @@ from tideline.storage.gcs.kind import GCS
 from tideline.storage.s3.kind import S3
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.local.source_tables import SourceTables
+from tideline_operator.report.held_up import held_up_words
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
@@ -43,9 +44,10 @@ class TableFiles:
         self._client_files = client_files
         self._stamp = self._read_stamp()
         self._noted: set[tuple[str, str, str]] = set()
+        self._clock = clock or SystemClock()
         self.resources: ResourceSet = self._loaded()
-        self.catalogs = CatalogTables(clock or SystemClock())
-        self.sources = SourceTables(clock or SystemClock())
+        self.catalogs = CatalogTables(self._clock)
+        self.sources = SourceTables(self._clock)
 
     @property
     def tables(self) -> tuple[ResolvedTable, ...]:
@@ -104,9 +106,10 @@ class TableFiles:
     def note_source(
         self, table: ResolvedTable, name: str, available: Available, note: Callable[[str], None]
     ) -> None:
-        """Note once, and again when it changes, which files are ignored for their name and what
-        waits in the quarantine."""
-        for text in (available.describe_others(), available.set_aside.words):
+        """Note once, and again when it changes, which files are ignored for their name, what waits
+        in the quarantine, and what cannot be read."""
+        held_up = held_up_words(available, self._clock.now_ms())
+        for text in (available.describe_others(), available.set_aside.words, held_up or None):
             if text is not None and (table.name, name, text) not in self._noted:
                 self._noted.add((table.name, name, text))
                 note(f"{table.name}  {name}: {text}")

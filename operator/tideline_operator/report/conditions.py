@@ -32,6 +32,8 @@ RESULT_LENGTH_MAX = 1_024
 _MESSAGE_LENGTH_MAX = 4_000
 SLOT_AT_RISK = "SlotAtRisk"
 """Reason of `Healthy` while the server of an ingest is about to give up what comes next."""
+RECORDS_HELD = "RecordsHeld"
+"""Reason of `Healthy` while a part of a source cannot be read."""
 _NO_TABLE_YET = "no table at the location yet"
 _PAUSED = "the table is paused: nothing is checked or run"
 _OWN_REASONS = (EXECUTORS_REFUSED,)
@@ -135,6 +137,13 @@ def _adopted(
     return before or _unknown(kind, table, observed) or _condition(kind, None, NO_TABLE, "")
 
 
+def troubles_of_sources(status: LakeTableStatus) -> list[tuple[str, str, str]]:
+    """The reason, the ingest and the words of what is wrong with sources, the worst first."""
+    found = [(SLOT_AT_RISK, name, item.slot_risk) for name, item in status.ingest.items()]
+    found += [(RECORDS_HELD, name, item.held_up) for name, item in status.ingest.items()]
+    return [(reason, name, f"{name}: {words}") for reason, name, words in found if words]
+
+
 def _healthy(table: ResolvedTable, status: LakeTableStatus, observed: Observed) -> Condition:
     kind = ConditionType.HEALTHY
     unknown = _unknown(kind, table, observed)
@@ -149,9 +158,12 @@ def _healthy(table: ResolvedTable, status: LakeTableStatus, observed: Observed) 
     if dead:
         message = f"instants of dead writers, to be rolled back: {', '.join(dead)}"
         return _condition(kind, False, "DeadWriter", message)
-    risks = [f"{name}: {item.slot_risk}" for name, item in status.ingest.items() if item.slot_risk]
-    if risks:
-        return _condition(kind, False, SLOT_AT_RISK, "; ".join(risks))
+    troubles = troubles_of_sources(status)
+    if troubles:
+        reason = troubles[0][0]
+        return _condition(
+            kind, False, reason, "; ".join(words for of, _, words in troubles if of == reason)
+        )
     return _condition(kind, True, "NoStuckInstant", "")
 
 

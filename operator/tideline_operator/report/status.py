@@ -21,6 +21,7 @@ from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
 from tideline_operator.decide.triggers import cron_after_ms
 from tideline_operator.report.conditions import RESULT_LENGTH_MAX, conditions_of
+from tideline_operator.report.held_up import held_up_words
 from tideline_operator.report.iceberg_status import iceberg_table_status, iceberg_timeline
 from tideline_operator.report.unknown_outcome import settle_unknown
 from tideline_operator.resources.ingest import Ingest
@@ -361,4 +362,5 @@ def _ingest_status(
         safe_bytes=None if retained is None else retained.safe_bytes,
         slot_state="" if retained is None else retained.state,
         slot_risk="" if retained is None else retained.risk,
+        held_up=held_up_words(available, now_ms)[:RESULT_LENGTH_MAX],
     )

@@ -252,6 +252,12 @@ class IngestStatus:
     slot_risk: str = described(
         "What to do where the server is about to give the slot up.", default="", length_max=1024
     )
+    held_up: str = described(
+        "What keeps records from being read, and what to do: partitions without a leader, "
+        "transactions that nobody ends.",
+        default="",
+        length_max=1024,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

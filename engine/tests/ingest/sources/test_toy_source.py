@@ -38,6 +38,7 @@ from tideline.ingest.sources.source import (
     Limits,
     Lost,
     Nothing,
+    NothingHeldUp,
     Position,
     Range,
     Reach,
@@ -113,7 +114,7 @@ class LineRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NothingHeldUp):
     """The lines from number `first` to `end` are there; earlier ones were cut off."""
 
     first: int = 0

@@ -39,7 +39,9 @@ Connect = Callable[[str, int], socket.socket]
 class Reach:
     """How a look reaches what a source names: stores, and servers with the credentials that
     `variables` have, by the names that they have in an environment. Where it `asks_age` a look says
-    of what age the oldest part is that waits, though that costs more than the look.
+    of what age the oldest part is that waits, though that costs more than the look. Where it
+    `compares` it says also where a table begins that has read nothing, and whether all that was
+    read is as it was.
 
     All connections to servers are made by `connect`, where somebody decides which may be; None is
     for a process that works for one user.
@@ -48,6 +50,7 @@ class Reach:
     open_store: OpenStore
     variables: Mapping[str, str] = field(default_factory=dict)
     asks_age: bool = False
+    compares: bool = False
     connect: Connect | None = None
 
 
@@ -170,6 +173,15 @@ class SetAside:
     words: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """A sentence about what cannot be read yet, and what to do. A `fault` is one of the source,
+    which somebody has to correct; what is none may well pass."""
+
+    words: str
+    is_fault: bool = False
+
+
 class Available(Protocol):
     """What one look found in a source. One that is not whole shows only what is new."""
 
@@ -214,8 +226,22 @@ class Available(Protocol):
     def was_read_to(self, position: Position) -> bool:
         """Whether the position is of what is here: old checkpoints do not name their source."""
 
+    def held_up(self, since_before_ms: int | None = None) -> tuple[HeldUp, ...]:
+        """What keeps rows from being read. Of what may well pass what has been there since that
+        time; without one all, with their numbers."""
+
     def describe_others(self) -> str | None:
         """A sentence about what is there and left alone; None where nothing is."""
+
+
+class NothingHeldUp:
+    """What a source has that is always there as a whole."""
+
+    __slots__ = ()
+
+    def held_up(self, since_before_ms: int | None = None) -> tuple[HeldUp, ...]:  # noqa: ARG002
+        """See `Available`."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

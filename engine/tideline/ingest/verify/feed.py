@@ -4,7 +4,7 @@ table."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.ingest.execute.ingest_batch import IngestBatch
@@ -14,10 +14,14 @@ from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.kinds import SourceKind, kind_named
 from tideline.ingest.sources.own_reach import own_reach
 from tideline.ingest.sources.replay import Replay, TakenIn
-from tideline.ingest.sources.source import Available, Lost
+from tideline.ingest.sources.source import Available, Limits, Lost
 from tideline.ingest.verify.history import commits_of
 from tideline.ingest.verify.keyed_rows import KeyedRows
 from tideline.ingest.verify.table_state import TableState
+
+
+class SourceLostError(ConfigError):
+    """The source is not what the table has read, or was left behind meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Feed:
         work = operation.ingest
         declared, checkpoint = work.source, state.checkpoints[work.name]
         _require_address(operation, work, checkpoint)
-        # Without a position a look says where the table began.
-        available = declared.positions(own_reach(), None)
+        reach = replace(own_reach(), compares=True)
+        available = declared.positions(reach, checkpoint.position)
         left = declared.no_range()
         checkpoints = {work.name: checkpoint}
         batch = IngestBatch(operation, work, left, state.table, checkpoints, available, progress)
@@ -58,8 +62,15 @@ class Feed:
         assert replay is not None
         found = replay(declared, self.available, self.checkpoint.position, self.history)
         if isinstance(found, Lost):
-            raise ConfigError(str(found), path=declared.uri)
+            raise SourceLostError(str(found), path=declared.uri)
         return found
+
+    def require_read(self) -> None:
+        """Raises SourceLostError where what comes behind the position is not what it was: of rows
+        as they are only that says what they were."""
+        found = self.available.plan(self.checkpoint.position, Limits(1, 0))
+        if isinstance(found, Lost):
+            raise SourceLostError(str(found), path=self.work.source.uri)
 
 
 def _require_address(operation: Operation, work: IngestRange, checkpoint: Checkpoint) -> None:

@@ -15,7 +15,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.execute.table_access import SessionFactory
 from tideline.ingest.sources.known_rows import RowsAt
 from tideline.ingest.sources.replay import Replay
-from tideline.ingest.sources.source import Limits, Lost, Range
+from tideline.ingest.sources.source import Range
 from tideline.ingest.verify.feed import Feed
 from tideline.ingest.verify.history import foreign_commits, whole_commits
 from tideline.ingest.verify.range_rows import RangeRows
@@ -89,9 +89,7 @@ def given_rows(feeds: Sequence[Feed], session_factory: SessionFactory) -> Iterat
     if len(feeds) > 1:
         message = f"rows of {declared.kind} are not compared together with those of other ingests"
         raise ConfigError(message, table=feed.state.uri, value=feed.work.name)
-    found = feed.available.plan(position, Limits(1, 0))
-    if isinstance(found, Lost):
-        raise ConfigError(str(found), path=declared.uri)
+    feed.require_read()
     rows_at = feed.kind.rows_at_of
     assert rows_at is not None
     with rows_at(declared, position, feed.batch.shape(frozenset())) as rows:

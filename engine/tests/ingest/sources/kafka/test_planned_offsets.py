@@ -18,7 +18,7 @@ from tideline.ingest.sources.kafka.offsets import (
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.read_engine import LARGE_BYTES, ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
-from tideline.ingest.sources.source import Limits, Lost, Nothing
+from tideline.ingest.sources.source import HeldUp, Limits, Lost, Nothing
 
 LIMITS = Limits(1, 0)
 ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -70,6 +70,69 @@ def test_it_continues_behind_what_is_in_the_table() -> None:
 def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
     found = offsets((0, 10, 10), (0, 3, 3))
     assert spans(found.plan(position(10), LIMITS)) == [(1, 0, 3)]
+
+
+def test_a_table_that_begins_at_a_time_keeps_where_that_was_of_every_partition() -> None:
+    """Also of those where no record is so new, or that have no place in the first commit."""
+    timed = replace(offsets((0, 10, 8), (0, 7, 7), (0, 9, 5), records_max=2), begins_at_start=False)
+    planned = timed.plan(None, LIMITS)
+    assert spans(planned) == [(0, 8, 9), (1, 7, 7), (2, 5, 6)]
+    assert isinstance(planned, KafkaRange)
+    grown = offsets((0, 10, 0), (0, 8, 0), (0, 9, 0))
+    assert spans(grown.plan(timed.advance(None, planned), LIMITS)) == [
+        (0, 9, 10),
+        (1, 7, 8),
+        (2, 6, 9),
+    ]
+    narrow = replace(timed, records_max=1)
+    assert spans(narrow.plan(None, LIMITS)) == [(0, 8, 9), (1, 7, 7), (2, 5, 5)]
+
+
+def test_partitions_without_a_leader_are_left_out_and_named() -> None:
+    found = replace(offsets((0, 10, 0)), leaderless=(ONE,))
+    assert spans(found.plan(position(4, 9), LIMITS)) == [(0, 4, 10)]
+    assert spans(found.plan(None, LIMITS)) == [(0, 0, 10)]
+    (held,) = found.held_up(0)
+    assert held == HeldUp(
+        "orders/1 has no leader, and is not read: start the brokers that have it", is_fault=True
+    )
+    many = replace(found, leaderless=tuple(TopicPartition("orders", n) for n in range(1, 6)))
+    assert many.held_up(0)[0].words.startswith(
+        "orders/1, orders/2, orders/3, 2 more partitions have no leader, and are not read"
+    )
+    # Where it began nobody could say later.
+    late = replace(found, begins_at_start=False)
+    for begins in (late, replace(late, begins_at_end=True)):
+        assert begins.plan(None, LIMITS) == Nothing()
+        assert spans(begins.plan(position(4, 9), LIMITS)) == [(0, 4, 10)]
+    assert isinstance(
+        replace(late, begins_at_end=True).plan_again(position(4), inserts=False), Lost
+    )
+    nothing = KafkaOffsets({"orders": "id-1"}, leaderless=(ZERO,))
+    again = nothing.plan_again(position(4), inserts=False)
+    assert isinstance(again, Lost)
+    assert again.what.startswith("orders/0 has no leader")
+
+
+def test_records_that_wait_for_a_transaction_are_named_once_that_is_old() -> None:
+    open_spans = tuple(Span(TopicPartition("orders", n), "id-1", 5, 5 + n) for n in range(1, 6))
+    found = replace(offsets((0, 5, 0)), held=open_spans[:2], oldest_ms=1_000)
+    remedy = "where nobody ends it, find it with kafka-transactions.sh find-hanging, and abort it"
+    assert [item.words for item in found.held_up()] == [
+        "3 offsets of orders/1 from 5 on, orders/2 from 5 on wait for a transaction that is open; "
+        f"the oldest is of 1970-01-01 00:00:01 UTC: {remedy}"
+    ]
+    assert found.held_up(999) == ()
+    (old,) = found.held_up(1_000)
+    assert old.words.startswith("records of orders/1 from 5 on")
+    assert not old.is_fault
+    unknown = replace(found, held=open_spans, oldest_ms=None)
+    assert unknown.held_up(10_000) == ()
+    assert "orders/3 from 5 on, 2 more partitions wait for a transaction that is open: where" in (
+        unknown.held_up()[0].words
+    )
+    # A producer may write any time.
+    assert "the oldest" not in replace(found, oldest_ms=1 << 60).held_up()[0].words
 
 
 def test_a_commit_takes_equal_numbers_from_partitions() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.errors import StorageUnavailableError
+from tideline.errors import ConfigError, StorageUnavailableError
 from tideline.ingest.sources.kafka.broker import read_records, require_same_topics
 from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.known_schemas import KnownSchemas
@@ -23,6 +23,7 @@ from tideline.ingest.sources.kafka.wire.look import look_by
 from tideline.ingest.sources.source import Limits, Lost, Nothing
 from tideline.testing.kafka_broker import KafkaBroker, build
 from tideline.testing.maven_jars import require_jars
+from tideline.testing.planted_differences import verified
 from tideline.testing.topic_feed import TopicFeed, values
 
 NOW = Limits(1, 0)
@@ -119,6 +120,8 @@ def test_a_log_that_was_cut_off_and_has_grown_past_the_offset_is_another_one(
         assert isinstance(lost, Lost)
         assert "orders/0 has other records before offset 21 than the table has read" in lost.what
         assert "tideline resync" in lost.remedy
+    with pytest.raises(ConfigError, match="orders/0 has other records before offset 21"):
+        verified(feed.target, feed.source)
     # Where it happened behind a look, reading does not pass over it either.
     look = by_wire(feed, after)
     span = next(span for span in look.waiting(after) if span.partition == FIRST)

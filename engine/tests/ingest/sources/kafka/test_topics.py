@@ -346,9 +346,14 @@ def test_a_table_begins_at_a_time(kafka_broker: KafkaBroker, topic: str, tmp_pat
     kafka_broker.create_topic(topic, 2)
     for number in range(4):
         kafka_broker.produce(topic, values([(number, 1, "a")]), timestamp_ms=1_000 * (number + 1))
+    kafka_broker.produce(topic, values([(9, 1, "old")]), partition=1, timestamp_ms=1_000)
     found = feed(tmp_path, kafka_broker, topic, start="2500")
     found.drain()
     assert found.rows("id") == [(2,), (3,)]
+    # A partition that had nothing so new begins there too.
+    kafka_broker.produce(topic, values([(4, 1, "a")]), partition=1, timestamp_ms=3_000)
+    found.drain()
+    assert found.rows("id") == [(2,), (3,), (4,)]
     assert isinstance(feed(tmp_path / "b", kafka_broker, topic, start="9000").plan(), Nothing)
 
 

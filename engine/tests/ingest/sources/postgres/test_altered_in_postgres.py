@@ -12,6 +12,7 @@ from tideline.ingest.operation.operation import Operation
 from tideline.ingest.operation.result import Outcome
 from tideline.ingest.sources.postgres.position import Origin
 from tideline.ingest.sources.source import Limits, Lost, Nothing
+from tideline.testing.planted_differences import verified
 from tideline.testing.postgres_feed import (
     ORDERS,
     TEN,
@@ -60,6 +61,8 @@ def test_a_table_of_another_name_is_named_and_continued_under_it(
     assert isinstance(lost, Lost)
     assert lost.what == f"table orders has become {name}"
     assert lost.remedy == "name that in source.table, and the ingest continues with it"
+    with pytest.raises(ConfigError, match=f"table orders has become {name}"):
+        verified(found.target, found.source)
     # Another table of that name is not taken for it.
     postgres.execute(ORDERS, "insert into orders values (99, 'another', 1)")
     lost = found.plan()

@@ -11,6 +11,7 @@ from tideline.errors import ConfigError
 from tideline.ingest.sources.postgres.position import LastChange, PostgresPosition
 from tideline.ingest.sources.postgres.server import advance_slot, look_at
 from tideline.ingest.sources.source import Limits, Lost, Nothing
+from tideline.testing.planted_differences import verified
 from tideline.testing.postgres_feed import ORDERS, TEN, look_by_wire, orders_feed, position
 from tideline.testing.postgres_server import PostgresDatabase, own_server
 from tideline.testing.shared_slot_feed import SharedSlotFeed
@@ -73,6 +74,8 @@ def test_a_log_that_has_grown_past_the_position_is_another_one(
             assert "tideline resync" in lost.remedy
             # Nothing lets the server remove what the copy again needs.
             assert look.backlog(after, NOW).remembered == 0
+        with pytest.raises(ConfigError, match="restored from an earlier copy of its disk"):
+            verified(found.target, found.source)
         # A checkpoint of an earlier release does not say what it has read.
         earlier = replace(after, last=None)
         assert PostgresPosition.from_stored(earlier.stored()) == earlier

@@ -28,7 +28,16 @@ from tideline.ingest.sources.files.position import (
     TAKEN_MAX,
     FilesPosition,
 )
-from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.ingest.sources.source import (
+    Backlog,
+    Limits,
+    Lost,
+    Nothing,
+    NothingHeldUp,
+    Position,
+    Range,
+    SetAside,
+)
 from tideline.storage.nested_tables import nested_tables, root_around
 from tideline.storage.object_store import ObjectInfo, is_possible_path
 from tideline.wording import counted
@@ -71,7 +80,7 @@ class RowsSetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class FileListing:
+class FileListing(NothingHeldUp):
     """One listing: `files` in order of arrival, `quarantined` kept out by a note, and the rows of
     files that were set aside one by one.
 

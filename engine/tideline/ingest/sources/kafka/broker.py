@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _ANSWER_S = 20.0
+_CHOSEN_S = 3.0
+"""How long a broker is waited for while others may answer."""
 _MARGIN_S = 5.0
 """How much longer than the client is waited for the client."""
 _SILENCE_S = 60.0
@@ -54,18 +56,24 @@ _NO_OFFSETS = "the brokers do not say yet where the partitions end"
 
 
 def look_at(
-    source: DeclaredKafka, credentials: Credentials, after: Position | None, *, asks_age: bool
+    source: DeclaredKafka,
+    credentials: Credentials,
+    after: Position | None,
+    *,
+    asks_age: bool,
+    compares: bool = False,
 ) -> KafkaOffsets:
     """The offsets of all partitions now; without `after`, those at which a table begins that has
     read nothing among them. Raises StorageUnavailableError, ConfigError.
 
-    Where it `asks_age`, the first record of each partition that waits is read.
+    Where it `asks_age`, the first record of each partition that waits is read. See `look_with`.
     """
     with (
         complaints_of(source, credentials, _NO_LOOK) as complaints,
         admin_of(source, complaints) as admin,
     ):
-        return look_with(_Asked(source, admin, complaints), source, after, asks_age=asks_age)
+        asked = _Asked(source, admin, complaints)
+        return look_with(asked, source, after, asks_age=asks_age, compares=compares)
 
 
 def read_records(
@@ -231,24 +239,46 @@ class _Asked:
         return self.admin.list_topics(timeout=_ANSWER_S).topics
 
     def describe(self, topics: Collection[str]) -> Described:
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+        from confluent_kafka import KafkaError, KafkaException
 
-        wanted = TopicCollection(sorted(topics))
-        futures = self.admin.describe_topics(wanted, request_timeout=_ANSWER_S)
         ids: dict[str, str] = {}
-        numbers: dict[str, list[int]] = {}
+        led: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
         missing = []
-        for topic, future in futures.items():
-            try:
-                found = future.result(_ANSWER_S + _MARGIN_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
+        for topic, found in self._described(sorted(topics)).items():
+            if isinstance(found, KafkaException):
+                if found.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise found
                 missing.append(topic)
                 continue
             ids[topic] = str(found.topic_id)
-            numbers[topic] = sorted(partition.id for partition in found.partitions)
-        return Described(ids, numbers, tuple(missing))
+            for partition in found.partitions:
+                has_leader = partition.leader is not None and partition.leader.id >= 0
+                (led if has_leader else leaderless).append(TopicPartition(topic, partition.id))
+        return Described(ids, tuple(sorted(led)), tuple(missing), tuple(sorted(leaderless)))
+
+    def _described(self, topics: list[str]) -> dict[str, Any]:
+        """What is said of each topic, or why nothing is. A kept client asks a broker that it chose
+        before, and waits for it where that is down: then it is told again which there are."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        def asked(timeout_s: float) -> dict[str, Any]:
+            wanted = TopicCollection(topics)
+            futures = self.admin.describe_topics(wanted, request_timeout=timeout_s)
+            found: dict[str, Any] = {}
+            for topic, future in futures.items():
+                try:
+                    found[topic] = future.result(timeout_s + _MARGIN_S)
+                except KafkaException as error:
+                    found[topic] = error
+            return found
+
+        found = asked(min(_CHOSEN_S, _ANSWER_S))
+        errors = (item.args[0] for item in found.values() if isinstance(item, KafkaException))
+        if any(error.code() == KafkaError._TIMED_OUT for error in errors):
+            self.admin.list_topics(topics[0], timeout=_ANSWER_S)
+            found = asked(_ANSWER_S)
+        return found
 
     def offsets(
         self, partitions: Collection[TopicPartition], when_ms: int, *, has_open: bool = False

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KEPT_S = 60.0
 """How long a client is kept that nobody uses."""
 FETCH_WAIT_MS = 10
-_GROUP = "tideline"
+GROUP = "tideline"
 """The client insists on one; nothing is committed for it."""
 _REFUSING_ALERT = re.compile(r"alert .*(certificate|unknown ca|handshake failure)")
 """What brokers answer to a certificate, which the client takes for a lost connection."""
@@ -100,7 +100,7 @@ def consumer_of(
     chosen = {
         **client_settings(source, complaints),
         **(settings or {}),
-        "group.id": _GROUP,
+        "group.id": GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         # What is read is there already; and a request that waits at a broker, for what may come

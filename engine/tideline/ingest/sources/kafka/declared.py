@@ -229,7 +229,8 @@ class DeclaredKafka:
         # Only what looks at topics needs a client of Kafka.
         from tideline.ingest.sources.kafka.broker import look_at
 
-        return look_at(self, credentials, after, asks_age=reach.asks_age)
+        asked = {"asks_age": reach.asks_age, "compares": reach.compares}
+        return look_at(self, credentials, after, **asked)
 
     def takes_from(self, other: Declared) -> bool:  # noqa: ARG002
         return False

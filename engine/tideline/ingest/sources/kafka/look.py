@@ -20,11 +20,13 @@ FIRST_MS, LAST_MS = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Ids of the topics that are there, the numbers of their partitions, and those missing."""
+    """Ids of the topics that are there, those of their partitions that have a leader and those that
+    have none, and topics that are missing."""
 
     ids: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    led: tuple[TopicPartition, ...] = ()
     missing: tuple[str, ...] = ()
+    leaderless: tuple[TopicPartition, ...] = ()
 
 
 class Brokers(Protocol):
@@ -55,23 +57,28 @@ class Brokers(Protocol):
 
 
 def look_with(
-    brokers: Brokers, source: DeclaredKafka, after: Position | None, *, asks_age: bool
+    brokers: Brokers,
+    source: DeclaredKafka,
+    after: Position | None,
+    *,
+    asks_age: bool,
+    compares: bool = False,
 ) -> KafkaOffsets:
     """The offsets of all partitions now; without `after`, those at which a table begins that has
     read nothing among them. Of partitions that wait it is asked whether the log before is the one
-    that was read. Where it `asks_age`, the first record of each of them is read."""
+    that was read. Where it `asks_age`, the first record of each of them is read. Where it
+    `compares`, it is asked where a table begins though this one has read something, and of all
+    partitions whether the log before is the one that was read."""
     looked_ms = SystemClock().now_ms()
     topics = set(source.topics) or _matching(source, brokers, after)
     found = brokers.describe(topics) if topics else Described()
-    partitions = [
-        TopicPartition(topic, number) for topic in found.ids for number in found.numbers[topic]
-    ]
+    partitions = found.led
     first = brokers.offsets(partitions, FIRST_MS)
     end = brokers.offsets(partitions, LAST_MS)
     start = first
     if source.start == LATEST:
         start = end
-    elif after is None and source.start != EARLIEST:
+    elif (after is None or compares) and source.start != EARLIEST:
         timed = brokers.offsets(partitions, int(source.start))
         # None is behind all that is there.
         start = {item: timed[item] if timed[item] >= 0 else end[item] for item in partitions}
@@ -87,13 +94,19 @@ def look_with(
         looked_ms=looked_ms,
         engine=source.engine,
         spark_bytes_max=source.spark_bytes_max,
+        leaderless=found.leaderless,
+        begins_at_start=source.start == EARLIEST,
     )
     waiting = looked.waiting(after)
-    known = [span for span in waiting if span.epoch is not None]
+    known = [*waiting, *looked.read_to_end(after)] if compares else waiting
+    known = [span for span in known if span.epoch is not None]
     if known:
         looked = replace(looked, replaced=frozenset(brokers.replaced(known)))
-    held = _held(brokers, source, looked, waiting) if after is not None else []
+    asks_held = after is not None or not waiting
+    held = _held(brokers, source, looked, waiting) if asks_held else []
     looked = replace(looked, held=tuple(held))
+    # Where nothing else waits it is said since when these do.
+    asks_age = asks_age or (bool(held) and not waiting)
     if not (waiting or held) or not asks_age:
         return looked
     return replace(looked, oldest_ms=brokers.oldest_ms([*waiting, *held]))

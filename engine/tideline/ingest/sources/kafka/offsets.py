@@ -7,6 +7,8 @@
    may be.
 3. A table that begins at the end has a first commit without rows: it holds where the end was. Until
    then nothing is in the table that could say so, and after it no record is passed over.
+   A partition without a leader, whose brokers are down, is left out until it has one again; the
+   others are read. Where a table does not begin at the start all have to be there.
 4. A range is fixed before it is read, by offsets: an attempt that died is repeated exactly. So its
    bytes are bounded by what an offset had in the commit before; of the first one nothing is known.
 5. What is less than a range may have waits where commits have a least interval.
@@ -19,16 +21,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.read_engine import LARGE_BYTES, SPARK_BYTES_MAX, ReadEngine
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
-from tideline.ingest.sources.source import Backlog, Limits, Lost, Nothing, Position, Range, SetAside
+from tideline.ingest.sources.source import (
+    Backlog,
+    HeldUp,
+    Limits,
+    Lost,
+    Nothing,
+    Position,
+    Range,
+    SetAside,
+)
 from tideline.wording import counted
 
 _RECORDS_UNKNOWN_MAX = 1_000
 """In a range that is bounded by bytes, as long as nothing is known of them."""
+_TIME, _TIME_MS_MAX = "%Y-%m-%d %H:%M:%S UTC", 253_402_300_800_000
+_SHOWN = 3
+"""How many partitions a sentence names."""
 _RESTART = "read it from its start with tideline resync, or a higher number in spec.resync"
 
 
@@ -58,7 +73,7 @@ class KafkaOffsets:
     `bytes_max` and `commit_every_ms` are 0 where there is no such bound. What the `engine` has
     Spark read has about `spark_bytes_max` bytes. Partitions that are `replaced` have other records
     before the position that the look was for than those that were read. Records that are `held`
-    wait for transactions that are open.
+    wait for transactions that are open. Nothing is known of partitions that are `leaderless`.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +90,8 @@ class KafkaOffsets:
     spark_bytes_max: int = SPARK_BYTES_MAX
     replaced: frozenset[TopicPartition] = frozenset()
     held: tuple[Span, ...] = ()
+    leaderless: tuple[TopicPartition, ...] = ()
+    begins_at_start: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -100,6 +117,8 @@ class KafkaOffsets:
         lost = self._lost(known)
         if lost is not None:
             return lost
+        if known is None and self.leaderless and not self.begins_at_start:
+            return Nothing()
         if known is None and self.begins_at_end and self.partitions:
             return self._nothing_from({item: found.end for item, found in self.partitions.items()})
         waiting = self._waiting(known)
@@ -116,6 +135,8 @@ class KafkaOffsets:
             for span in waiting
             if lengths[span.partition]
         )
+        if known is None and not self.begins_at_start:
+            spans = self._with_beginnings(spans)
         taken = KafkaRange(spans) if known is None else KafkaRange(spans, schemas=known.schemas)
         if not on_spark:
             return taken
@@ -123,8 +144,10 @@ class KafkaOffsets:
         return replace(taken, size_bytes=size_bytes, on_spark=True)
 
     def plan_again(self, after: Position, *, inserts: bool) -> KafkaRange | Lost:
-        if not self.partitions:
+        if not self.partitions and not self.leaderless:
             return Lost("there are no topics", "create them, or name the right ones")
+        if self.leaderless and (self.begins_at_end or not self.partitions):
+            return Lost(describe_leaderless(self.leaderless), "it begins once they have one")
         if inserts and self.was_read_to(after):
             return Lost(
                 "the operation inserts, so that records which are in the table would come twice",
@@ -144,6 +167,18 @@ class KafkaOffsets:
     def waiting(self, after: Position | None) -> list[Span]:
         """What of each partition is behind the position."""
         return self._waiting(_known(after))
+
+    def read_to_end(self, after: Position | None) -> list[Span]:
+        """Nothing of each partition that has nothing behind the position."""
+        known = _known(after)
+        if known is None:
+            return []
+        ends = ((item, known.next.get(item)) for item in sorted(self.partitions))
+        return [
+            Span(item, self.topic_ids[item.topic], end, end, epoch=known.epochs.get(item))
+            for item, end in ends
+            if end is not None and end >= self.partitions[item].end
+        ]
 
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
         taken = kafka_range_of(planned)
@@ -167,6 +202,18 @@ class KafkaOffsets:
         return known is not None and bool(
             set(known.topic_ids.values()) & set(self.topic_ids.values())
         )
+
+    def held_up(self, since_before_ms: int | None = None) -> tuple[HeldUp, ...]:
+        found: list[HeldUp] = []
+        if self.leaderless:
+            found.append(HeldUp(describe_leaderless(self.leaderless), is_fault=True))
+        is_old = since_before_ms is None or (
+            self.oldest_ms is not None and self.oldest_ms <= since_before_ms
+        )
+        if self.held and is_old:
+            counts = since_before_ms is None
+            found.append(HeldUp(_describe_open(self.held, self.oldest_ms, counts=counts)))
+        return tuple(found)
 
     def describe_others(self) -> str | None:
         return None
@@ -196,6 +243,14 @@ class KafkaOffsets:
             return None
         due_ms = known.looked_ms + self.commit_every_ms
         return due_ms if due_ms > now_ms else None
+
+    def _with_beginnings(self, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+        """With no record of each other partition, so that the position has where it begins."""
+        read = {span.partition for span in spans}
+        begin = self._nothing_from(
+            {item: found.start for item, found in self.partitions.items() if item not in read}
+        )
+        return tuple(sorted((*spans, *begin.spans), key=lambda span: span.partition))
 
     def _nothing_from(self, offsets: Mapping[TopicPartition, int]) -> KafkaRange:
         """No record of each partition, from an offset on."""
@@ -250,6 +305,8 @@ class KafkaOffsets:
             # The spec names it no more.
             return None
         found = self.partitions.get(partition)
+        if partition in self.leaderless:
+            return None
         if found is None:
             return Lost(f"there is no partition {partition} any more", _RESTART)
         if offset > found.end:
@@ -284,6 +341,30 @@ def shares(waiting: Mapping[TopicPartition, int], total: int) -> dict[TopicParti
             left -= more
         hungry = [partition for partition in hungry if given[partition] < waiting[partition]]
     return given
+
+
+def describe_leaderless(partitions: Sequence[TopicPartition]) -> str:
+    """What nobody leads, and what to do."""
+    names = [str(partition) for partition in partitions[:_SHOWN]]
+    more = len(partitions) - _SHOWN
+    if more > 0:
+        names.append(counted(more, "more partition"))
+    if len(partitions) == 1:
+        return f"{names[0]} has no leader, and is not read: start the brokers that have it"
+    return f"{', '.join(names)} have no leader, and are not read: start the brokers that have them"
+
+
+def _describe_open(held: Sequence[Span], oldest_ms: int | None, *, counts: bool) -> str:
+    what = counted(sum(span.length for span in held), "offset") if counts else "records"
+    places = [f"{span.partition} from {span.first:,} on" for span in held[:_SHOWN]]
+    places += [counted(len(held) - _SHOWN, "more partition")] if len(held) > _SHOWN else []
+    since = ""
+    if oldest_ms is not None and 0 <= oldest_ms < _TIME_MS_MAX:
+        since = f"; the oldest is of {datetime.fromtimestamp(oldest_ms / 1000, UTC):{_TIME}}"
+    return (
+        f"{what} of {', '.join(places)} wait for a transaction that is open{since}: where nobody "
+        "ends it, find it with kafka-transactions.sh find-hanging, and abort it"
+    )
 
 
 def kafka_range_of(planned: Range) -> KafkaRange:

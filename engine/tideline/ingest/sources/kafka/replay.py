@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideline.ingest.sources.kafka.declared import DeclaredKafka
-from tideline.ingest.sources.kafka.offsets import KafkaOffsets
+from tideline.ingest.sources.kafka.offsets import KafkaOffsets, describe_leaderless
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.ingest.sources.kafka.records import KafkaRange, Span, TopicPartition
 from tideline.ingest.sources.replay import History, Replay, ReplayRange
@@ -86,9 +86,14 @@ def _lost(
     if available.topic_ids[topic] != until.topic_ids[topic]:
         return Lost(f"topic {topic} was deleted and created again", _NO_MORE)
     found = available.partitions.get(partition)
+    if partition in available.leaderless:
+        return Lost(describe_leaderless([partition]), "compare the table then")
     if found is None:
         return Lost(f"there is no partition {partition} any more", _NO_MORE)
     if end > found.end:
         what = f"{partition} ends at offset {found.end:,}, the table has read to {end:,}"
+        return Lost(f"{what}: the brokers lost records", _NO_MORE)
+    if partition in available.replaced:
+        what = f"{partition} has other records before offset {end:,} than the table has read"
         return Lost(f"{what}: the brokers lost records", _NO_MORE)
     return None

@@ -43,6 +43,7 @@ from tideline.ingest.sources.source import (
     Limits,
     Lost,
     Nothing,
+    NothingHeldUp,
     Position,
     Range,
     Retained,
@@ -115,7 +116,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresLook:
+class PostgresLook(NothingHeldUp):
     """One look. `origin` is None where the table is not there. The log was flushed up to `flushed`
     before the changes `ahead` were looked for, which is done once the copy is made; `keys` are what
     the copy takes next. A table that was read may be `renamed_to` another name. The publication

@@ -80,9 +80,9 @@ def replaced_by(
 
     def look(brokers: _Asked) -> Collection[TopicPartition]:
         brokers.describe({span.partition.topic for span in spans})
-        # One that was deleted meanwhile is another look's.
+        # One that was deleted meanwhile, or has no leader, is another look's.
         leaders = brokers.cluster.leaders
-        return brokers.replaced([span for span in spans if span.partition in leaders])
+        return brokers.replaced([it for it in spans if leaders.get(it.partition, -1) >= 0])
 
     return _asked(source, credentials, connect, look)
 
@@ -153,11 +153,12 @@ class _Asked:
             else:
                 raise_for_code(self.source, code, f"topic {topic}")
         ids = {topic: cluster.ids[topic] for topic in sorted(topics) if topic not in missing}
-        numbers: dict[str, list[int]] = {topic: [] for topic in ids}
-        for partition in sorted(cluster.leaders):
+        led: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
+        for partition, leader in sorted(cluster.leaders.items()):
             if partition.topic in ids:
-                numbers[partition.topic].append(partition.number)
-        return Described(ids, numbers, tuple(missing))
+                (led if leader >= 0 else leaderless).append(partition)
+        return Described(ids, tuple(led), tuple(missing), tuple(leaderless))
 
     def offsets(
         self, partitions: Collection[TopicPartition], when_ms: int, *, has_open: bool = False
