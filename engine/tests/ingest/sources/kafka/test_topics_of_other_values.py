@@ -213,6 +213,47 @@ def test_avro_values_and_keys_by_the_registry(
     assert found.rows() == [(0, "a0")]
 
 
+def test_a_key_that_is_a_number_as_bytes_is_not_read_by_the_schema_it_looks_like(
+    kafka_broker: KafkaBroker, topic: str, tmp_path: Path, registry: SchemaRegistry
+) -> None:
+    """What Kafka's LongSerializer writes of one number is what Avro has of another, behind the
+    number of a schema that the registry has."""
+    kafka_broker.create_topic(topic, 2)
+    key = registry.register("long")
+    value = registry.register(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": name, "type": "long"} for name in ("id", "ts")]
+            + [{"name": "v", "type": "string"}],
+        }
+    )
+    other = 10_000
+    number = int.from_bytes(registry.encode(key, other))
+    assert len(registry.encode(key, other)) == 8
+
+    def written(*numbers: int) -> list[tuple[bytes, bytes]]:
+        return [(n.to_bytes(8), registry.encode(value, row(n, 1, "a"))) for n in numbers]
+
+    found = TopicFeed.of_avro(tmp_path, kafka_broker.address, topic, registry.address)
+    kafka_broker.produce(topic, written(number, other, 5))
+    # The lowest have no schema that a registry could have.
+    for tombstone in (number, 5):
+        aside = Location(f"file://{tmp_path}/aside-{tombstone}")
+        found = replace(found, source=replace(found.source, set_aside=aside), bad_rows_max=2)
+        kafka_broker.produce(topic, [(tombstone.to_bytes(8), None), *written(tombstone)])
+        assert found.drain() is None
+        assert found.rows("id") == [(5,), (other,), (number,)]
+        kept = "".join(path.read_text() for path in tmp_path.glob(f"aside-{tombstone}/**/*.jsonl"))
+        assert "the key is a number as bytes (LongSerializer)" in kept
+    # Keys in Avro of the same length delete what they name.
+    kafka_broker.produce(
+        topic, [(registry.encode(key, other), None), (registry.encode(key, 7), None)], partition=1
+    )
+    assert found.drain() is None
+    assert found.rows("id") == [(5,), (number,)]
+
+
 def test_a_plain_key_has_the_type_that_values_beside_it_have(
     kafka_broker: KafkaBroker, topic: str, tmp_path: Path, registry: SchemaRegistry
 ) -> None:

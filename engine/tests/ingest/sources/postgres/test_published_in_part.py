@@ -116,12 +116,17 @@ def test_a_condition_may_be_in_the_replica_identity_and_not_in_the_key(
     identity: str, postgres: PostgresDatabase, tmp_path: Path
 ) -> None:
     create = CREATE.replace("open bool", "open bool not null").replace("(id, open)", "(id)")
+    published = "create publication mine for table orders where (open and id <> 13)"
+    ((version,),) = postgres.execute("select current_setting('server_version_num')::int")
+    if identity == "full" and version >= 180_000:
+        # Else the server refuses all updates of the table: it has a generated column.
+        published += " with (publish_generated_columns = stored)"
     postgres.execute(
         create,
         "create unique index both_of on orders (id, open)",
         f"alter table orders replica identity {identity}",
         ROWS,
-        "create publication mine for table orders where (open and id <> 13)",
+        published,
     )
     found = feed(tmp_path, postgres)
     found.key = ("id",)

@@ -25,8 +25,9 @@ from tideline.bad_input import BadInput, BadRow
 from tideline.errors import ConfigError
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
 from tideline.ingest.sources.kafka.change_events import TruncateError
-from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField
+from tideline.ingest.sources.kafka.declared import DeclaredKafka, RecordField, ValueFormat
 from tideline.ingest.sources.kafka.decoded import Decoded, NoRowError
+from tideline.ingest.sources.kafka.number_keys import IS_NUMBER, are_numbers, may_be_number
 from tideline.ingest.sources.kafka.records import Records, TopicPartition
 from tideline.ingest.sources.kafka.schema_id import IdHeader
 from tideline.ingest.sources.kafka.tombstones import without_deleted
@@ -85,6 +86,7 @@ class RecordBatch:
         tables = [self._placed(places, found)]
         named: Sequence[int] = self._that_delete(tombstones)
         if named:
+            named = self._without_numbers(named, places, found)
             named, texts = self._with_schemas(named, self.records.keys, IdHeader.KEY)
             keys = self.reader.keys(texts, found.rows.schema)
             all_deleted = replace(keys, deletes=frozenset(range(len(keys.numbers))))
@@ -140,6 +142,22 @@ class RecordBatch:
             else:
                 named.append(place)
         return named
+
+    def _without_numbers(
+        self, named: Sequence[int], read: _Places, found: Decoded
+    ) -> Sequence[int]:
+        """Those whose keys are no numbers as bytes, by what was read of values."""
+        keys, key = self.records.keys, self.shape.record_key
+        doubtful = {place for place in named if may_be_number(keys[place])}
+        is_avro = self.declared.value is ValueFormat.AVRO
+        if not doubtful or not is_avro or len(key) != 1 or key[0] not in found.rows.schema.names:
+            return named
+        beside = (keys[place] for place in read[_places(found.numbers)].tolist())
+        if not are_numbers(beside, found.rows.column(key[0])):
+            return named
+        for place in sorted(doubtful):
+            self._note(place, "", IS_NUMBER)
+        return [place for place in named if place not in doubtful]
 
     def _placed(self, read: _Places, found: Decoded) -> pa.Table:
         """Rows with what is known of their records, without those that lack a key or an order.
