@@ -9,8 +9,16 @@ import pytest
 
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
-from tideline.ingest.operation.operation import CreateTable, Operation, TableTarget
+from tideline.ingest.operation.operation import (
+    CreateTable,
+    IngestRange,
+    Operation,
+    TableTarget,
+)
+from tideline.ingest.sources.files.arrived import ArrivedFile
+from tideline.ingest.sources.files.listing import FileFormat
 from tideline.storage.egress.client_files import ClientFiles
+from tideline.testing.file_ingests import ingest_of_files
 from tideline_operator.api_objects import Manifest
 from tideline_operator.launch.driver_job import driver_job, operation_config_map
 from tideline_operator.launch.engine_pod import CLIENT_FILES, LaunchSettings
@@ -38,23 +46,32 @@ def table(**stores: LakeStoreSpec) -> ResolvedTable:
     return replace(resolved(), stores=stores)
 
 
-def operation() -> Operation:
-    return Operation("people-one", TableTarget("people", ELSEWHERE, ()), CreateTable())
+SMALL = CreateTable()
+ROWS = ingest_of_files(
+    "landing", Location("s3://lake/in"), FileFormat.PARQUET, (ArrivedFile("a", 1, 1),), generation=0
+)
 
 
-def held(of: ResolvedTable) -> Manifest:
-    return operation_config_map(operation(), of, 1, owner=OWNER, settings=SETTINGS)
+def operation(work: CreateTable | IngestRange = SMALL) -> Operation:
+    return Operation("people-one", TableTarget("people", ELSEWHERE, ()), work)
+
+
+def held(of: ResolvedTable, work: CreateTable | IngestRange = SMALL) -> Manifest:
+    return operation_config_map(operation(work), of, 1, owner=OWNER, settings=SETTINGS)
 
 
 def templates(of: ResolvedTable) -> tuple[Manifest, ...]:
-    """Of a driver, a warm worker and an executor."""
-    job = driver_job(operation(), of, 1, owner=OWNER, settings=SETTINGS)
-    executor = json.loads(held(of)["data"].get("executor-pod.json", "null"))
-    found = (job["spec"]["template"], worker_template(of, Warm(), SETTINGS), executor)
-    return tuple(template for template in found if template is not None)
+    """Of a small pod, a driver, an executor and a warm worker."""
+    small, driver = (
+        driver_job(operation(work), of, 1, owner=OWNER, settings=SETTINGS)["spec"]["template"]
+        for work in (SMALL, ROWS)
+    )
+    assert "executor-pod.json" not in held(of)["data"]
+    executor: Manifest = json.loads(held(of, ROWS)["data"]["executor-pod.json"])
+    return small, driver, executor, worker_template(of, Warm(), SETTINGS)
 
 
-def test_it_is_mounted_where_drivers_and_executors_look_for_it() -> None:
+def test_it_is_mounted_where_every_pod_looks_for_it() -> None:
     for template in templates(table(minio=SHOWN)):
         container = engine_container(template)
         given = {item["name"]: item.get("value", "") for item in container["env"]}

@@ -18,6 +18,7 @@ from tideline.errors import (
     ConflictError,
     CorruptTableError,
     ObjectNotFoundError,
+    StorageUnavailableError,
     UnsupportedTableError,
 )
 from tideline.formats.avro import decode_container
@@ -35,6 +36,9 @@ SCHEMA_DIRECTORY = ".hoodie/.schema"
 MOVED = "timeline.moved"
 """An object of this name in a timeline's folder: the table's version changed, its timeline is
 elsewhere, and what is here is being deleted."""
+_CONTROL = ".hoodie"
+_PROPERTIES = ".hoodie/hoodie.properties"
+"""An object that each table has, and has first."""
 _LISTINGS_MAX = 10
 _ONE_ANSWER = 400
 """Objects that any store lists in one answer: between two of them others may be archived."""
@@ -246,7 +250,7 @@ class TimelineStore:
         """
         for _ in range(_LISTINGS_MAX):
             standing, started_ms = self._standing, self.clock.now_ms()
-            listing = self.store.list_directory(self.layout.directory)
+            listing = self._believed(self.store.list_directory(self.layout.directory))
             self._standing = frozenset(item.path for item in listing.objects)
             if self._are_of(self._standing ^ standing, own):
                 break
@@ -255,6 +259,28 @@ class TimelineStore:
             is_short = len(listing.objects) <= _ONE_ANSWER
             if is_short and newest_ms < started_ms - LISTING_MARGIN_MS:
                 break
+        return listing
+
+    def _believed(self, listing: Listing) -> Listing:
+        """What the timeline's folder has, where its listing is empty: some clients of object stores
+        take an answer of 200 with an error in its body for one, and over an empty timeline all that
+        was ingested would be new. What lies beside the folder tells. Raises StorageUnavailableError
+        for listings that cannot be.
+        """
+        if listing.objects or listing.directories:
+            return listing
+        directory, beside = self.layout.directory, listing
+        if directory != _CONTROL:
+            beside = self.store.list_directory(_CONTROL)
+        if directory in beside.directories:
+            # One of a local folder may be empty, which a second listing shows as the first did.
+            return self.store.list_directory(directory)
+        if not (beside.objects or beside.directories) and self.store.head(_PROPERTIES) is not None:
+            message = (
+                "a listing of the table's timeline is empty, and its properties are there: the "
+                "store, or a proxy before it, answers listings with something else; try again"
+            )
+            raise StorageUnavailableError(message, table=self.store.uri, path=_CONTROL)
         return listing
 
     def _are_of(self, paths: Iterable[str], own: InstantTime | None) -> bool:
