@@ -73,6 +73,8 @@ def serve_rest_catalog(folder: Path) -> Iterator[IcebergRestServer]:
         "CATALOG_WAREHOUSE": str(server.warehouse),
         "CATALOG_IO__IMPL": "org.apache.iceberg.hadoop.HadoopFileIO",
         "CATALOG_REST_PORT": str(port),
+        # The first version of its database has no views.
+        "CATALOG_JDBC_SCHEMA__VERSION": "V1",
     }
     java = Path(variables["JAVA_HOME"]) / "bin" / "java"
     command = [str(java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", _class_path(), _MAIN_CLASS]
