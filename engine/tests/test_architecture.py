@@ -33,6 +33,7 @@ SDK_HOMES = {
         "engine/tideline/formats/avro",
         "engine/tideline/testing/plain_reader.py",
         "engine/tideline/testing/files_with_text.py",
+        "engine/tideline/testing/dead_index_build.py",
     ),
     "pyspark": ("engine/tideline/spark/", "engine/tideline/testing/"),
     "py4j": ("engine/tideline/spark/", "engine/tideline/testing/"),

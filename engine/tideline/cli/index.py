@@ -105,21 +105,33 @@ def list_command(uri: str, storage: dict[str, str], as_json: bool) -> None:
 @index_command.command("drop", cls=TidelineCommand)
 @table_options
 @click.argument("name")
+@click.option(
+    "--end-build",
+    is_flag=True,
+    help="Hudi's writer that was building it is dead: end its build, and drop what it made.",
+)
 @dry_run_option("Show what would be dropped; change nothing.")
 @yes_option
 def drop_command(
-    uri: str, storage: dict[str, str], as_json: bool, name: str, dry_run: bool, yes: bool
+    uri: str,
+    storage: dict[str, str],
+    as_json: bool,
+    name: str,
+    end_build: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Drop the index NAME of the table at URI, with those that are worth nothing without it."""
     indexes = open_hudi(uri, storage, of_iceberg=_OF_ICEBERG).indexes()
     if not dry_run and is_asked(yes=yes):
-        gone = ", ".join(indexes.drop(name, dry_run=True))
+        gone = ", ".join(indexes.drop(name, dry_run=True, end_build=end_build)) or name
         ask(f"Drop {gone}, to be made of all files again if it is to come back?", yes=yes)
-    dropped = indexes.drop(name, dry_run=dry_run)
+    dropped = indexes.drop(name, dry_run=dry_run, end_build=end_build)
     if as_json:
         print_json({"dropped": list(dropped), "dry_run": dry_run})
         return
-    print_line(f"{'Would drop' if dry_run else 'Dropped'} {', '.join(dropped)}.")
+    verb = "Would drop" if dry_run else "Dropped"
+    print_line(f"{verb} {', '.join(dropped) or f'the build of {name}'}.")
 
 
 def _looked_at(indexes: TableIndexes, name: str, names: tuple[str, ...]) -> IndexMade:

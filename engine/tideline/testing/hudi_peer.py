@@ -221,6 +221,24 @@ class HudiPeer(SparkPeer):
             for undone, deleted in reply.result
         )
 
+    def build_index(
+        self, uri: str, partition: str, options: Mapping[str, str], *, run: bool = True
+    ) -> str:
+        """Build a partition of the metadata table as HoodieIndexer does, or only schedule that; its
+        instant. `options` enable it, and name a lock provider."""
+        given = {
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.cleaner.policy.failed.writes": "LAZY",
+            "hoodie.metadata.enable": "true",
+            "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+            "hoodie.datasource.write.operation": "upsert",
+            **options,
+        }
+        reply = self._process.request(
+            "build_index", uri=uri, options=given, partitions=[partition], run=run
+        )
+        return str(reply.result)
+
     def hold_table_lock(self, uri: str, options: Mapping[str, str]) -> None:
         """Take the storage lock of a table as Hudi's writers do, and keep it."""
         self._process.request("hold_table_lock", uri=uri, options=dict(options))

@@ -194,6 +194,34 @@ class HudiOperations:
         view.close()
         return sorted(found)
 
+    def build_index(
+        self, uri: str, options: Mapping[str, str], partitions: list[str], run: bool
+    ) -> str:
+        """Schedule a build of partitions of the metadata table, as HoodieIndexer does, and run it;
+        its instant."""
+        jvm: Any = self._spark._jvm
+        spark = jvm.org.apache.spark.api.java.JavaSparkContext(self._spark._jsc.sc())
+        meta_client = self._meta_client(uri)
+        schemas = jvm.org.apache.hudi.common.table.TableSchemaResolver(meta_client)
+        client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+            spark,
+            schemas.getTableSchema().toString(),
+            uri,
+            meta_client.getTableConfig().getTableName(),
+            jvm.java.util.HashMap(dict(options)),
+        )
+        kinds = jvm.org.apache.hudi.metadata.MetadataPartitionType
+        try:
+            types = [getattr(kinds, name.upper()) for name in partitions]
+            time = client.scheduleIndexing(
+                jvm.java.util.ArrayList(types), jvm.java.util.Collections.emptyList()
+            ).get()
+            if run:
+                client.index(time)
+        finally:
+            client.close()
+        return str(time)
+
     def hold_table_lock(self, uri: str, options: Mapping[str, str]) -> None:
         """Take the storage lock as a writer does, and renew it until `release_table_lock`."""
         jvm: Any = self._spark._jvm

@@ -165,6 +165,17 @@ def test_an_index_of_values_ends_where_another_column_had_its_name(
     assert (INDEX in listed(table)) == is_kept
 
 
+@pytest.mark.parametrize("change", [rename("n", "x"), drop("n")], ids=["renamed", "dropped"])
+def test_an_index_of_a_column_that_is_gone_ends_and_says_so(
+    table: TableOfStatistics, change: Change
+) -> None:
+    alter(table.lake().hoodie_table, change)
+    assert why_dropped(table, INDEX).startswith("the table has no column n: where it was renamed")
+    report = write(table, "upsert", row(table, 1))
+    assert INDEX not in listed(table)
+    assert any("the table has no column n" in note for note in report.notes)
+
+
 def test_a_column_that_another_writer_adds_gets_rows_of_the_older_files(
     table: TableOfStatistics,
 ) -> None:

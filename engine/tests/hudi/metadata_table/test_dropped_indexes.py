@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 
-import fastavro
 import pytest
 
 from tideline.check_finding import Severity
@@ -34,6 +32,7 @@ from tideline.hudi.table.table_config import (
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.lock import unguarded
+from tideline.testing.dead_index_build import index_plan, put_index_build
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import SmallTable, batch
 from tideline.testing.table_audit import stale_listing
@@ -140,16 +139,6 @@ def test_a_commit_while_hudi_builds_an_index_is_a_conflict(small: SmallTable, ke
 
 
 BUILT = "expr_index_other"
-PARTITION = {
-    "type": "record",
-    "name": "HoodieIndexPartitionInfo",
-    "fields": [{"name": "metadataPartitionPath", "type": "string"}],
-}
-PLAN = {
-    "type": "record",
-    "name": "HoodieIndexPlan",
-    "fields": [{"name": "indexPartitionInfos", "type": {"type": "array", "items": PARTITION}}],
-}
 
 
 def planned(
@@ -158,11 +147,7 @@ def planned(
     """A build of an index that began so long ago."""
     instant = index_build(small, State.INFLIGHT)
     table = opened(small)
-    plan = {"indexPartitionInfos": [{"metadataPartitionPath": name}]}
-    body = io.BytesIO()
-    fastavro.writer(body, PLAN, [plan])
-    requested = instant.in_state(State.REQUESTED)
-    table.store.put(table.timelines.path(requested), body.getvalue())
+    table.store.put(table.timelines.path(instant.in_state(State.REQUESTED)), index_plan([name]))
     small.fake_clock.advance(age_s)
     return instant
 
@@ -180,9 +165,19 @@ def test_a_build_that_failed_stops_no_commit_for_good(small: SmallTable) -> None
 def test_a_build_that_failed_is_told_from_a_later_one_of_its_name(small: SmallTable) -> None:
     with_indexes(small, BUILT)
     planned(small, BUILT)
+    # Hudi lists what it builds before it adds the commits that came meanwhile.
+    with pytest.raises(ConflictError, match="Hudi builds an index"):
+        small.write("upsert", batch([1], 3))
+    later = InstantTime("20990102000000000")
+    put_index_build(opened(small), [BUILT], later, state=State.COMPLETED)
     small.write("upsert", batch([1], 3))
     assert is_kept(small)
     assert defined(small) == ["column_stats"]
+    # The instant of the one that failed went, that of the other is archived some day.
+    assert [instant.state for instant in opened(small).timeline().of(Action.INDEXING)] == [
+        State.COMPLETED
+    ]
+    small.write("upsert", batch([1], 4))
 
 
 @pytest.mark.parametrize(
@@ -210,13 +205,16 @@ def test_a_build_of_which_anything_is_there_is_waited_for(small: SmallTable, sig
 
 def test_the_remedy_of_a_build_that_died_is_named(small: SmallTable) -> None:
     instant = planned(small, BUILT, 0)
-    with pytest.raises(ConflictError, match="drop the index with Hudi"):
+    with pytest.raises(ConflictError, match="or drop the index with Hudi"):
         small.write("upsert", batch([1], 3))
     planned(small, "record_index")
+    with pytest.raises(ConflictError, match="tideline index drop record_index --end-build"):
+        small.write("upsert", batch([1], 3))
     table = opened(small)
     paths = [
         table.timelines.path(instant.in_state(state)) for state in (State.INFLIGHT, State.REQUESTED)
     ]
+    table.store.put(paths[1], b"no plan")
     with pytest.raises(ConflictError, match=f"delete {' and '.join(paths)}"):
         small.write("upsert", batch([1], 3))
     for path in paths:

@@ -28,6 +28,11 @@ from tideline.hudi.metadata_table.config import (
     StatisticsConfig,
 )
 from tideline.hudi.metadata_table.index_build import require_no_index_build
+from tideline.hudi.metadata_table.index_build_ending import (
+    builds_to_end,
+    forget_builds,
+    made_by,
+)
 from tideline.hudi.metadata_table.index_definitions import read_definitions
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.index_making import (
@@ -147,9 +152,10 @@ class TableIndexes:
             make_partition(made, records, whole, guard)
         return IndexMade(name, len(records), is_new, self._advice(name))
 
-    def drop(self, name: str, *, dry_run: bool = False) -> tuple[str, ...]:
+    def drop(self, name: str, *, dry_run: bool = False, end_build: bool = False) -> tuple[str, ...]:
         """Drop an index, those that are worth nothing without it, and what an attempt to make it
-        left; their names. `dry_run` changes nothing.
+        left; their names. `dry_run` changes nothing. `end_build` says that the writer of Hudi's is
+        dead that was building it: all that this build made goes, then the build itself.
 
         Died in between: nothing is believed of what is left, and calling it again drops the rest.
         Raises ConfigError for `files`, which lists what the table has, and for what is not there;
@@ -164,19 +170,25 @@ class TableIndexes:
             )
         with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
-            require_no_index_build(table, timeline)
+            ended = builds_to_end(table, timeline, name) if end_build else {}
+            require_no_index_build(table, timeline, ended)
             there = {*table.config.metadata_partitions_in_work}
-            if name not in {*there, *self._folders(), *read_definitions(table)}:
+            known = {*there, *self._folders(), *read_definitions(table)}
+            if name not in known and not ended:
                 raise ConfigError(
                     f"the table has no such index; it has: {', '.join(sorted(there)) or 'none'}",
                     table=table.uri,
                     value=name,
                 )
             gone = (name, *sorted(other for other in there if name in needed_by(other)))
+            if ended:
+                in_work = there.difference(table.config.metadata_partitions)
+                gone = made_by(ended, known, in_work, self._made_at())
             guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
             if not dry_run:
                 kept = {*table.config.metadata_partitions}.difference(gone)
                 drop_partitions(table, gone, kept, guard)
+                forget_builds(table, ended, guard)
         return gone
 
     def list(self) -> tuple[TableIndex, ...]:

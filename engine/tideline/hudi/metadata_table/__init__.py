@@ -11,8 +11,9 @@ How it is kept: `keep` at each change of the table, by `writer`; `bootstrap` mak
 switches it off; `index_making` and `index_dropping` make and drop a single partition,
 `begin_statistics` those of a new table; `altered_columns` says what a schema on read ends.
 How it is read: `reader`. What Hudi keeps beside it:
-`index_definitions`, `index_build`. How it lies on disk in each layout: `form_by_commit` and
-`form_by_slice`, chosen by `reader`; what its commits say: `commit_contents`.
+`index_definitions`, `index_build`, which `index_build_ending` ends. How it lies on disk in each
+layout: `form_by_commit` and `form_by_slice`, chosen by `reader`; what its commits say:
+`commit_contents`.
 
 - a metadata table: what a partition is, `files`, records as they are stored, reading, listings:
   `partition`, `registry`, `files_partition`, `record`, `reader`

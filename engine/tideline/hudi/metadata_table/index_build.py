@@ -9,14 +9,21 @@ index is dropped; where the build fails Hudi takes it back. Record indexes and s
 such definition, and for as long as Hudi reads the table nothing else: they are waited for until the
 instant is gone.
 
-Hudi lists a partition some time before it is done: it then adds the commits that came meanwhile,
-and names the partition in the property of those in work.
-Source: HoodieSparkIndexClient, RunIndexActionExecutor (1.2).
+Hudi lists a partition when its files are there, and only later names it in the property of those in
+work as well: it then adds the commits that came meanwhile, and clears that property. So one that
+is listed may lack commits for as long as its instant is inflight, whatever the property says. A
+later build of the same name is known by its completed instant. A build also makes the statistics
+that its writer's settings enable, lists them, and takes them out of the list when it is done.
+
+The instant is requested under the lock, and is inflight without it. So a commit that saw it
+requested looks again before it is visible (`require_none_started`): Hudi takes what is in the
+metadata table already for what the partition has.
+Source: HoodieSparkIndexClient, RunIndexActionExecutor (1.2); the order was watched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
@@ -27,20 +34,62 @@ from tideline.hudi.table.table_config import METADATA_PARTITIONS_INFLIGHT, METAD
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 
-_PENDING = (State.INFLIGHT, State.REQUESTED)
+PENDING = (State.INFLIGHT, State.REQUESTED)
+"""In the order in which their objects go: one that is only requested stops nothing."""
 
 
-def require_no_index_build(table: HoodieTable, timeline: ActiveTimeline) -> None:
-    """Raise ConflictError while Hudi builds an index. One that is only requested reads what is
-    there when it begins; one that failed counts no more when it is old."""
+def require_no_index_build(
+    table: HoodieTable, timeline: ActiveTimeline, besides: Collection[Instant] = ()
+) -> None:
+    """Raise ConflictError while Hudi builds an index, `besides` these. One that is only requested
+    reads what is there when it begins; one that failed counts no more when it is old."""
     for instant in timeline.of(Action.INDEXING).pending():
-        if instant.state is State.INFLIGHT and not _has_failed(table, instant):
+        if instant.state is not State.INFLIGHT or instant in besides:
+            continue
+        if not _has_failed(table, instant, timeline):
             raise ConflictError(
                 "Hudi builds an index, which this change would break: try again when it is done. "
                 f"Where its writer has died, {_remedy(table, instant)}",
                 table=table.uri,
                 instant=instant,
             )
+
+
+def require_none_started(table: HoodieTable, timeline: ActiveTimeline) -> None:
+    """Raise ConflictError where a build that `timeline` has as requested is inflight now: it may
+    have read the table without the commit that is about to complete."""
+    for instant in timeline.of(Action.INDEXING).pending():
+        inflight = instant.in_state(State.INFLIGHT)
+        if instant.state is State.REQUESTED and table.store.head(table.timelines.path(inflight)):
+            raise ConflictError(
+                "Hudi started to build an index while this was about to complete: try again when "
+                "it is done",
+                table=table.uri,
+                instant=inflight,
+            )
+
+
+def failed_builds(table: HoodieTable, timeline: ActiveTimeline) -> tuple[Instant, ...]:
+    """The builds that left nothing but their instants, long after their start."""
+    pending = timeline.of(Action.INDEXING).pending()
+    inflight = (instant for instant in pending if instant.state is State.INFLIGHT)
+    return tuple(instant for instant in inflight if _has_failed(table, instant, timeline))
+
+
+def builds_of(
+    table: HoodieTable, timeline: ActiveTimeline, name: str
+) -> Mapping[Instant, frozenset[str]]:
+    """The pending builds whose plans name a partition, and all that these name."""
+    pending = timeline.of(Action.INDEXING).pending()
+    planned = {instant: _built(table, instant) for instant in pending}
+    return {instant: names for instant, names in planned.items() if name in names}
+
+
+def is_silent(table: HoodieTable, instant: Instant) -> bool:
+    """Whether a build began so long ago that a process that does nothing is taken for dead."""
+    found = table.store.head(table.timelines.path(instant))
+    silent_ms_max = DEFAULT_LIMITS.silent_s_max * 1000
+    return found is not None and table.clock.now_ms() - found.modified_ms > silent_ms_max
 
 
 def are_being_built(
@@ -60,26 +109,27 @@ def are_being_built(
 
 
 def _remedy(table: HoodieTable, instant: Instant) -> str:
-    built = _built(table, instant)
-    if built and all(name.startswith(BELIEVED) for name in built):
-        silent_min = DEFAULT_LIMITS.silent_s_max / 60
-        return (
-            f"drop the index with Hudi (DROP INDEX); {silent_min:.0f} minutes after its start one "
-            "that failed or was dropped is no longer in the way"
-        )
-    paths = [table.timelines.path(instant.in_state(state)) for state in _PENDING]
-    return f"no statement of Hudi's ends its build: delete {' and '.join(paths)}"
+    built = sorted(_built(table, instant))
+    silent_min = DEFAULT_LIMITS.silent_s_max / 60
+    if not built:
+        paths = [table.timelines.path(instant.in_state(state)) for state in PENDING]
+        return f"no plan says what it builds: delete {' and '.join(paths)}"
+    ours = (
+        f"`tideline index drop {built[0]} --end-build` ends it, {silent_min:.0f} minutes after its "
+        "start"
+    )
+    if all(name.startswith(BELIEVED) for name in built):
+        return f"{ours}; or drop the index with Hudi (DROP INDEX), and wait for as long"
+    return ours
 
 
-def _has_failed(table: HoodieTable, instant: Instant) -> bool:
+def _has_failed(table: HoodieTable, instant: Instant, timeline: ActiveTimeline) -> bool:
     """Whether nothing is there of what it builds, long after its start.
 
     A commit of ours takes the definition of a build away that begins beside it, so that a young one
     without definition may be alive.
     """
-    found = table.store.head(table.timelines.path(instant))
-    silent_ms_max = DEFAULT_LIMITS.silent_s_max * 1000
-    if found is None or table.clock.now_ms() - found.modified_ms <= silent_ms_max:
+    if not is_silent(table, instant):
         return False
     try:
         defined = set(read_definitions(table))
@@ -92,9 +142,11 @@ def _has_failed(table: HoodieTable, instant: Instant) -> bool:
     below = table.store.list_directory(METADATA_TABLE_PATH).directories
     folders = {path.rpartition("/")[2] for path in below}
     in_work = config.properties.get(METADATA_PARTITIONS_INFLIGHT, "").split(",")
-    # What is listed, and no longer in work, was built by a later one of the same name.
-    missing = built.difference(config.metadata_partitions)
-    return built.isdisjoint(in_work) and missing.isdisjoint({*defined, *folders})
+    left = built.intersection({*config.metadata_partitions, *in_work, *defined, *folders})
+    later = timeline.of(Action.INDEXING).completed().after(instant.time)
+    return left.isdisjoint(in_work) and left.issubset(
+        name for other in later for name in _built(table, other)
+    )
 
 
 def _built(table: HoodieTable, instant: Instant) -> frozenset[str]:

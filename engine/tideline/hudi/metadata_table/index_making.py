@@ -4,7 +4,8 @@ Under the lock of the table, so that no commit completes meanwhile:
 
 1. What is left of an earlier attempt is deleted: what step 3 says of it, commits to the metadata
    table that are pending and no instant of the table's, then the partition's folder. No list of
-   partitions in use names it.
+   partitions in use names it. So are instants of Hudi's builds that failed, or this one would be
+   taken for what they left.
 2. Its records go into the metadata table, as a commit at the first instant of zeros that is free.
    Died in between: a pending commit, which the next write takes back, or a folder as in 1.
 3. Its definition, where it has one. Queries of Hudi's believe that of a secondary index without the
@@ -29,6 +30,7 @@ from tideline.errors import (
     ObjectNotFoundError,
     UnsupportedTableError,
 )
+from tideline.hudi.metadata_table.index_build_ending import forget_failed_builds
 from tideline.hudi.metadata_table.index_definitions import (
     DEFINITIONS_PATH_PROPERTY,
     define,
@@ -122,6 +124,7 @@ def make_partition(
     definition = partition.definition(whole) if isinstance(partition, DefinedPartition) else None
     writer = MetadataWriter(table, guard)
     guard()
+    forget_failed_builds(table, whole.timeline, guard)
     in_use = table.config.metadata_partitions
     left = sorted({*table.config.metadata_partitions_in_work}.difference(in_use))
     if left:

@@ -4,7 +4,7 @@ Readers of Hudi's believe a metadata table without checking, so that each commit
 or switches it off. Under the lock of the table, when nothing can refuse the commit any more:
 
 1. While Hudi builds an index, which it lists when it is done, the commit is a conflict: it would
-   take the index's partition away under it.
+   take the index's partition away under it. The instant of a build that failed is deleted.
 2. Where none is listed, what lies in its folder is deleted, or one is made where that is wanted.
 3. Partitions that are not maintained, or cannot follow the commit, are taken out of the list, then
    deleted. Stale statistics and indexes would hide rows, or make two of one. Definitions that
@@ -34,6 +34,7 @@ from tideline.hudi.metadata_table.config import (
 from tideline.hudi.metadata_table.disable import disable_metadata_table
 from tideline.hudi.metadata_table.files_partition import FILES_PARTITION
 from tideline.hudi.metadata_table.index_build import require_no_index_build
+from tideline.hudi.metadata_table.index_build_ending import forget_failed_builds
 from tideline.hudi.metadata_table.index_dropping import drop_partitions
 from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.many_records import Records
@@ -175,6 +176,7 @@ def sweep_metadata_table(table: HoodieTable, timeline: ActiveTimeline) -> None:
 def _record(change: TableChange, config: MetadataTableConfig, guard: Guard) -> MetadataOutcome:
     table, timeline = change.table, change.timeline
     require_no_index_build(table, timeline)
+    forget_failed_builds(table, timeline, guard)
     try:
         made = _followed(partitions_of_every_table(), change, None)[0]
     except CorruptTableError as error:

@@ -184,6 +184,11 @@ class SecondaryIndexPartition(OptionalPartition):
         reason = why_not_indexed(table)
         if reason is not None:
             return CannotFollow(reason)
+        if schema_json is not None and not _has_column(schema_json, self.column):
+            return CannotFollow(
+                f"the table has no column {self.column}: where it was renamed or dropped its index "
+                "ends"
+            )
         kind = None if schema_json is None else _type_of(schema_json, self.column)
         if kind not in FOLLOWED_TYPES:
             return CannotFollow(
@@ -235,6 +240,10 @@ def record_key_in(key: str) -> str:
 def _datum() -> bytes:
     record = {"key": "", "type": _RECORD, _FIELD: {"isDeleted": False}}
     return encode_records(record_schema_json(), [record])[0]
+
+
+def _has_column(schema_json: str, column: str) -> bool:
+    return any(item.get("name") == column for item in json.loads(schema_json).get("fields") or ())
 
 
 def _type_of(schema_json: str, column: str) -> str | None:

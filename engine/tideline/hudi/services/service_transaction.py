@@ -32,6 +32,7 @@ from tideline.hudi.commit.outcome import Unknown, unknown_error
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import save_history, unchanged_history
 from tideline.hudi.file_group.stored_contents import StoredContents
+from tideline.hudi.metadata_table.index_build import require_none_started
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     execute_attempt_rollback,
@@ -192,6 +193,7 @@ class ServiceTransaction:
             record_commit(self.table, completed, metadata, timeline, wanted, guard, keys, contents)
             self._committed = ServiceCommit(completed, metadata, leftovers)
             body = self.table.timelines.layout.encode_commit(metadata)
+            require_none_started(self.table, timeline)
             self._pending.complete(completed, body, lease)
         self._pending.tidy_up()
         return self._committed

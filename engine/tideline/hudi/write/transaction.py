@@ -43,6 +43,7 @@ from tideline.hudi.commit.outcome import Committed, CompletedByAnother, Unknown
 from tideline.hudi.commit.own_instant import OwnInstant
 from tideline.hudi.commit.schema_carry import history_after, save_history, unchanged_history
 from tideline.hudi.file_group.stored_contents import StoredContents
+from tideline.hudi.metadata_table.index_build import require_none_started
 from tideline.hudi.metadata_table.keep import record_commit
 from tideline.hudi.recovery.execute import (
     FailedWrites,
@@ -241,6 +242,7 @@ class WriteTransaction:
             )
             committed = Committed(completed, metadata, leftovers, kept)
             self._completing = committed
+            require_none_started(self.table, timeline)
             self.pending.complete(completed, encode_commit(metadata), lease)
         self.pending.tidy_up()
         return committed

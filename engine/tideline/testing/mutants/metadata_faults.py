@@ -11,6 +11,7 @@ _NAMED_BY_SLICE = ("engine/tests/hudi/metadata_table/test_logs_named_by_slice.py
 _KEEPING = ("engine/tests/hudi/metadata_table/test_keeping_files.py",)
 _FILES = ("engine/tests/hudi/metadata_table/test_files_partition.py",)
 _INDEXES = ("engine/tests/hudi/metadata_table/test_dropped_indexes.py",)
+_ENDED = ("engine/tests/hudi/metadata_table/test_ending_index_builds.py",)
 _MADE = ("engine/tests/hudi/metadata_table/test_making_indexes.py",)
 _STATISTICS = ("engine/tests/hudi/metadata_table/test_statistics.py",)
 _ALTERED = ("engine/tests/hudi/metadata_table/test_altered_columns.py",)
@@ -59,23 +60,44 @@ METADATA_FAULTS = (
     Fault(
         "a commit takes away the index that Hudi builds",
         f"{_ROOM}/index_build.py",
-        "        if instant.state is State.INFLIGHT and",
-        "        if instant.state is None and",
+        "        if instant.state is not State.INFLIGHT or instant in besides:",
+        "        if True:",
         _INDEXES,
     ),
     Fault(
         "an index that Hudi failed to build stops every commit for good",
         f"{_ROOM}/index_build.py",
-        "State.INFLIGHT and not _has_failed(table, instant):",
-        "State.INFLIGHT:",
+        "        if not _has_failed(table, instant, timeline):",
+        "        if True:",
         _INDEXES,
     ),
     Fault(
         "an index that has not begun to be written counts as failed at once",
         f"{_ROOM}/index_build.py",
-        "found.modified_ms <= silent_ms_max:",
-        "found.modified_ms < 0:",
+        "found.modified_ms > silent_ms_max",
+        "found.modified_ms >= 0",
         _INDEXES,
+    ),
+    Fault(
+        "an index that a dead build of Hudi's has listed is believed",
+        f"{_ROOM}/index_build.py",
+        "({*config.metadata_partitions, *in_work, *defined, *folders})",
+        "({*in_work} | ({*defined, *folders} - {*config.metadata_partitions}))",
+        _INDEXES,
+    ),
+    Fault(
+        "a build that starts beside a commit is not noticed",
+        "engine/tideline/hudi/write/transaction.py",
+        "            require_none_started(self.table, timeline)\n",
+        "",
+        _ENDED,
+    ),
+    Fault(
+        "what a dead build listed beside its index stays",
+        f"{_ROOM}/index_build_ending.py",
+        "        if instant.state is State.INFLIGHT:\n",
+        "        if False:\n",
+        _ENDED,
     ),
     Fault(
         "a metadata table is switched off under the index that Hudi builds",
