@@ -36,15 +36,16 @@ _ARTIFACTS = (
     MavenArtifact("org.slf4j", "slf4j-simple", "1.7.36", without=()),
 )
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+PLAIN_USER, PLAIN_PASSWORD = "plain", "only=for,tests"
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=PLAIN://127.0.0.1:{port},CONTROL://127.0.0.1:{controller},\
 SCRAM://127.0.0.1:{scram},TLS://127.0.0.1:{tls},TOKEN://127.0.0.1:{token},\
-MUTUAL://127.0.0.1:{mutual}
+MUTUAL://127.0.0.1:{mutual},PASSWORD://127.0.0.1:{password}
 listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROL:PLAINTEXT,SCRAM:SASL_PLAINTEXT,\
-TLS:SASL_SSL,TOKEN:SASL_PLAINTEXT,MUTUAL:SSL
+TLS:SASL_SSL,TOKEN:SASL_PLAINTEXT,MUTUAL:SSL,PASSWORD:SASL_SSL
 sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.scram.scram-sha-512.sasl.jaas.config={module} required;
 listener.name.tls.scram-sha-512.sasl.jaas.config={module} required;
@@ -58,6 +59,11 @@ listener.name.mutual.ssl.keystore.location={folder}/server.pem
 listener.name.mutual.ssl.truststore.type=PEM
 listener.name.mutual.ssl.truststore.location={folder}/client-ca.pem
 listener.name.mutual.ssl.client.auth=required
+listener.name.password.ssl.keystore.type=PEM
+listener.name.password.ssl.keystore.location={folder}/server.pem
+listener.name.password.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.password.scram-sha-256.sasl.jaas.config={module} required;
+listener.name.password.plain.sasl.jaas.config={plain_module} required user_{user}="{secret}";
 controller.listener.names=CONTROL
 inter.broker.listener.name=PLAIN
 log.dirs={folder}/logs
@@ -86,7 +92,7 @@ class KafkaBroker(KafkaTopics):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        listeners = port, scram, tls, token, mutual = [free_port() for _ in range(5)]
+        listeners = port, scram, tls, token, mutual, password = [free_port() for _ in range(6)]
         super().__init__(f"127.0.0.1:{port}")
         self.scram_address = f"127.0.0.1:{scram}"
         self.tls_address = f"127.0.0.1:{tls}"
@@ -97,6 +103,8 @@ class KafkaBroker(KafkaTopics):
         self.mutual_address = f"127.0.0.1:{mutual}"
         """Behind TLS, for clients that have the certificate in `client_file` and its key."""
         self.client_file, self.client_key_file = folder / "client-ca.pem", folder / "client-key.pem"
+        self.password_address = f"127.0.0.1:{password}"
+        """Behind TLS, for PLAIN with PLAIN_USER and PLAIN_PASSWORD, or SCRAM-SHA-256."""
         self._settings = folder / "server.properties"
         folder.mkdir(parents=True, exist_ok=True)
         settings = _SETTINGS.format(
@@ -106,6 +114,10 @@ class KafkaBroker(KafkaTopics):
             tls=tls,
             token=token,
             mutual=mutual,
+            password=password,
+            plain_module="org.apache.kafka.common.security.plain.PlainLoginModule",
+            user=PLAIN_USER,
+            secret=PLAIN_PASSWORD,
             token_module="org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
             folder=folder,
             module="org.apache.kafka.common.security.scram.ScramLoginModule",

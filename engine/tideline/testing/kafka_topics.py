@@ -25,10 +25,12 @@ class KafkaTopics:
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def add_user(self, name: str, password: str) -> None:
-        """Who may sign in with SCRAM-SHA-512."""
+    def add_user(
+        self, name: str, password: str, mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
+    ) -> None:
+        """Who may sign in with it."""
         admin = self.admin()
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        info = ScramCredentialInfo(mechanism, 4096)
         wanted = UserScramCredentialUpsertion(name, info, password.encode())
         for future in admin.alter_user_scram_credentials([wanted]).values():
             future.result(_ANSWER_S)

@@ -31,7 +31,7 @@ from tideline.testing.server_process import ServerProcess
 
 PASSWORD = "only-for-tests"
 _USER = "tideline"
-_SYSTEM_USER = "postgres"
+SYSTEM_USER = "postgres"
 _DEBIAN = Path("/usr/lib/postgresql")
 _SETTINGS = """\
 listen_addresses = '127.0.0.1'
@@ -79,7 +79,7 @@ class PostgresServer:
         password = self._folder / "password"
         password.write_text(PASSWORD)
         if os.getuid() == 0:
-            owner = pwd.getpwnam(_SYSTEM_USER)
+            owner = pwd.getpwnam(SYSTEM_USER)
             for path in (self._folder, password):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         command = _command(
@@ -142,7 +142,7 @@ def _command(program: str, *options: str) -> list[str]:
     folder = programs()
     assert folder is not None
     command = [str(folder / program), *options]
-    return ["runuser", "-u", _SYSTEM_USER, "--", *command] if os.getuid() == 0 else command
+    return ["runuser", "-u", SYSTEM_USER, "--", *command] if os.getuid() == 0 else command
 
 
 class PostgresDatabase:

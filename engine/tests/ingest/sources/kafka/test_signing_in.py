@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin._scram import ScramMechanism
 
 from tideline.errors import ConfigError
 from tideline.ingest.sources.kafka import broker as broker_module
+from tideline.ingest.sources.kafka.credentials import Credentials
 from tideline.ingest.sources.kafka.declared import Mechanism, Protocol
-from tideline.testing.kafka_broker import KafkaBroker, make_certificate
+from tideline.ingest.sources.kafka.wire.look import look_by
+from tideline.testing.kafka_broker import (
+    PLAIN_PASSWORD,
+    PLAIN_USER,
+    KafkaBroker,
+    make_certificate,
+)
 from tideline.testing.token_server import CLIENT, SECRET, TokenServer, token_server
 from tideline.testing.topic_feed import TopicFeed, values
 
@@ -77,6 +86,48 @@ def test_a_client_signs_in_with_a_certificate_and_none_without(
     monkeypatch.delenv("KAFKA_CLIENT_KEY")
     with pytest.raises(ConfigError, match="the brokers refuse this client"):
         feed.plan()
+
+
+@pytest.mark.parametrize("mechanism", [Mechanism.PLAIN, Mechanism.SCRAM_SHA_256])
+def test_a_client_and_a_look_sign_in_with_a_password_behind_tls(
+    mechanism: Mechanism,
+    kafka_broker: KafkaBroker,
+    feed: TopicFeed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user, password = PLAIN_USER, PLAIN_PASSWORD
+    if mechanism is Mechanism.SCRAM_SHA_256:
+        user, password = "reader-256", "spring=tide,2026"
+        kafka_broker.add_user(user, password, ScramMechanism.SCRAM_SHA_256)
+    feed.source = replace(
+        feed.source,
+        brokers=kafka_broker.password_address,
+        protocol=Protocol.SASL_SSL,
+        mechanism=mechanism,
+    )
+    authorities = kafka_broker.ca_file.read_text()
+    monkeypatch.setenv("KAFKA_CA", authorities)
+    monkeypatch.setenv("KAFKA_USERNAME", user)
+    monkeypatch.setenv("KAFKA_PASSWORD", password)
+    assert feed.drain() is None
+    assert feed.rows() == [(1, "a")]
+    known = Credentials(user, password, authorities=authorities)
+    assert look_by(feed.source, known, directly, None).partitions
+
+    monkeypatch.setattr(broker_module, "_ANSWER_S", 3.0)
+    monkeypatch.setenv("KAFKA_PASSWORD", "another-secret-2026")
+    refusals = []
+    with pytest.raises(ConfigError, match="the brokers refuse this client") as refused:
+        feed.plan()
+    refusals.append(str(refused.value))
+    with pytest.raises(ConfigError, match="refuse this client: SASL_AUTHENTICATION_FAILED") as by:
+        look_by(feed.source, replace(known, password="another-secret-2026"), directly, None)
+    refusals.append(str(by.value))
+    assert not any("another-secret-2026" in text for text in refusals)
+
+
+def directly(host: str, port: int) -> socket.socket:
+    return socket.create_connection((host, port), 3.0)
 
 
 def test_a_client_asks_for_its_token_behind_tls(
