@@ -172,6 +172,7 @@ def session(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
 CASES = [
     *((RECORD_INDEX, 9, step) for step in STEPS),
     *((SECONDARY, 9, step) for step in ("requested", "half its files", "its files", "listed")),
+    (RECORD_INDEX, 8, "in work"),
 ]
 
 
