@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler
@@ -21,9 +21,10 @@ _OWN_HEADERS = ("host", "connection", "content-length", "accept-encoding", "tran
 
 
 @contextmanager
-def one_at_a_time(uri: str) -> Iterator[str]:
-    """The address of a proxy before `uri`, for the length of a `with` block."""
-    handler = partial(_Handler, uri.rstrip("/"), threading.Lock())
+def one_at_a_time(uri: str, loses: Callable[[str, str], bool] | None = None) -> Iterator[str]:
+    """The address of a proxy before `uri`, for the length of a `with` block. `loses` says of a
+    method and a path whether the server's answer gets lost on its way: it is asked after that."""
+    handler = partial(_Handler, uri.rstrip("/"), threading.Lock(), loses or (lambda *_: False))
     with LoopbackServer(handler) as server:
         yield server.url
 
@@ -33,9 +34,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, uri: str, turn: threading.Lock, *given: object) -> None:
+    def __init__(
+        self, uri: str, turn: threading.Lock, loses: Callable[[str, str], bool], *given: object
+    ) -> None:
         self._uri = uri
         self._turn = turn
+        self._loses = loses
         super().__init__(*given)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
@@ -62,6 +66,10 @@ class _Handler(BaseHTTPRequestHandler):
             except urllib.error.HTTPError as error:
                 with error:
                     status, kind, content = error.code, error.headers, error.read()
+            is_lost = self._loses(self.command, self.path)
+        if is_lost:
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("content-type", kind.get("content-type") or "application/json")
         self.send_header("content-length", str(len(content)))
