@@ -98,7 +98,9 @@ def test_one_that_cannot_be_made_keeps_no_other_from_being_made(small: SmallTabl
     (done,) = run(small, "secondary_index_none", "record_index", "column_stats").done
     assert listed(small) == {FILES, "record_index", "column_stats"}
     (failure, *_) = done.report().notes
-    assert failure.startswith("left undone: secondary_index_none cannot be made: none is no")
+    assert failure.startswith(
+        "left undone: secondary_index_none cannot be made: the table has no column none"
+    )
     # It is missing the next time as well, and then nothing can be made.
     with pytest.raises(UnsupportedTableError, match=r"^secondary_index_none cannot be made"):
         run(small, "secondary_index_none", "record_index", "column_stats")
