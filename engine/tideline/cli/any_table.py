@@ -14,10 +14,10 @@ from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.missing_table import missing_table
 
-_KEEPS = "the Iceberg table URI, then namespace.name"
-
 if TYPE_CHECKING:
     from tideline.iceberg.table.open_table import IcebergTable
+
+_KEEPS = "the Iceberg table URI, then namespace.name"
 
 
 def any_table_options(command: Callable[..., None]) -> Callable[..., None]:

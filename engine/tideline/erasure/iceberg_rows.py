@@ -28,10 +28,11 @@ import pyarrow as pa
 from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
 from tideline.erasure.report import (
-    LANDING_NOT_REACHED,
     NOT_REACHED_ICEBERG,
     LandingSearch,
     Proof,
+    is_clean,
+    not_reached,
 )
 from tideline.erasure.source_files import NO_LANDING, LandingRequest
 from tideline.errors import ConflictError, TidelineError
@@ -98,20 +99,13 @@ class IcebergErasure:
     @property
     def not_reached(self) -> tuple[str, ...]:
         """Where it did not look."""
-        if self.landing:
-            return NOT_REACHED_ICEBERG
-        return LANDING_NOT_REACHED, *NOT_REACHED_ICEBERG
+        return not_reached(NOT_REACHED_ICEBERG, self.landing)
 
     @property
     def is_complete(self) -> bool:
         """Whether all was done, and neither the proof nor the landing prefixes, where these were
         asked for, have anything left."""
-        is_proven = self.after is None or self.after.is_clean
-        return (
-            not self.remarks
-            and is_proven
-            and all(landing_search.is_clean for landing_search in self.landing)
-        )
+        return not self.remarks and is_clean(self.after, self.landing)
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -130,6 +131,16 @@ class LandingSearch:
         return members(self, *names)
 
 
+def not_reached(places: tuple[str, ...], landing: Collection[LandingSearch]) -> tuple[str, ...]:
+    """These places, and landing prefixes where none was named."""
+    return places if landing else (LANDING_NOT_REACHED, *places)
+
+
+def is_clean(after: Proof | None, landing: Iterable[LandingSearch]) -> bool:
+    """Whether neither a proof nor landing prefixes, where there are any, have anything left."""
+    return (after is None or after.is_clean) and all(search.is_clean for search in landing)
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """What an erasure did, or with `is_preview` would do.
@@ -158,18 +169,13 @@ class Erasure:
     @property
     def not_reached(self) -> tuple[str, ...]:
         """Where it did not look."""
-        return NOT_REACHED if self.landing else (LANDING_NOT_REACHED, *NOT_REACHED)
+        return not_reached(NOT_REACHED, self.landing)
 
     @property
     def is_complete(self) -> bool:
         """Whether all was done, and neither the proof nor the landing prefixes, where these were
         asked for, have anything left."""
-        is_proven = self.after is None or self.after.is_clean
-        return (
-            not self.remarks
-            and is_proven
-            and all(landing_search.is_clean for landing_search in self.landing)
-        )
+        return not self.remarks and is_clean(self.after, self.landing)
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tideline.ingest.sources.source import Available
 
 PASSING_MS = 15 * 60_000
-"""For so long brokers let a transaction be open unless they are told otherwise
+"""For so long brokers let a transaction be open unless configured otherwise
 (`transaction.max.timeout.ms`): one that is older is not about to end."""
 
 

@@ -66,7 +66,7 @@ def with_dead_build(small: SmallTable, name: str, *others: str) -> None:
 
 
 def _without_instants(small: SmallTable, work: object) -> None:
-    """Do something as if the builds were not there: a writer of Hudi's knows nothing of them."""
+    """Do something as if the builds were not there: a writer of Hudi's does not look for them."""
     table = opened(small)
     builds = table.timeline().of(Action.INDEXING).pending().instants
     paths = [table.timelines.path(instant) for instant in builds]

@@ -36,9 +36,7 @@ def find_table_conflict(
     A Hudi table at the location itself is not what this looks for. What may not be read above the
     location counts as no table. Raises StorageUnavailableError when the location cannot be listed.
     """
-    root, path = _split(location)
-    steps = path.split("/") if path else []
-    if (found := _first_table(root, steps, len(steps), open_location)) is not None:
+    if (found := _first_table(location, open_location, itself=False)) is not None:
         return f"inside {found}"
     listed = (info.path for info in islice(open_location(location).list(), LISTED_MAX))
     below = nested_tables(f"_/{item}" for item in listed)
@@ -62,9 +60,7 @@ def find_table_around(location: StoreLocation) -> str | None:
 
     What may not be read counts as no table.
     """
-    root, path = _split(location)
-    steps = path.split("/") if path else []
-    return _first_table(root, steps, len(steps) + 1, StoreLocation.open)
+    return _first_table(location, StoreLocation.open, itself=True)
 
 
 def has_iceberg_metadata(store: ObjectStore, folder: str = "metadata") -> bool:
@@ -79,14 +75,16 @@ def has_iceberg_metadata(store: ObjectStore, folder: str = "metadata") -> bool:
 
 
 def _first_table(
-    root: StoreLocation,
-    steps: list[str],
-    count: int,
+    location: StoreLocation,
     open_location: Callable[[StoreLocation], ObjectStore],
+    *,
+    itself: bool,
 ) -> str | None:
-    """The outermost table in the first `count` folders on the way along `steps`."""
+    """The outermost table in the folders above a location, or at the location `itself`."""
+    root, path = _split(location)
+    steps = path.split("/") if path else []
     store = open_location(root)
-    for taken in range(count):
+    for taken in range(len(steps) + itself):
         folder = "/".join(steps[:taken])
         with suppress(StorageUnavailableError):
             if (found := _table_at(store, folder)) is not None:

@@ -100,6 +100,6 @@ def _begins_once_all_are_there(cluster: KafkaCluster, folder: Path, topic: str) 
     assert [number for number, _ in first.rows()] == [0, 2, 20, 22]
     position = first.checkpoint()
     assert position is not None
-    begun = replace(first.look(), begins_at_end=True).plan_again(position.position, inserts=False)
-    assert isinstance(begun, Lost)
-    assert str(begun).endswith("it begins once they have one")
+    planned = replace(first.look(), begins_at_end=True).plan_again(position.position, inserts=False)
+    assert isinstance(planned, Lost)
+    assert str(planned).endswith("it begins once they have one")

@@ -259,7 +259,7 @@ class _Asked:
 
     def _described(self, topics: list[str]) -> dict[str, Any]:
         """What is said of each topic, or why nothing is. A kept client asks a broker that it chose
-        before, and waits for it where that is down: then it is told again which there are."""
+        before, and waits for it where that is down: then the brokers are listed again."""
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         def asked(timeout_s: float) -> dict[str, Any]:

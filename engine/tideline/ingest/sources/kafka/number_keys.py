@@ -1,7 +1,7 @@
 """Keys that are numbers as bytes, beside values in Avro.
 
 Kafka's `LongSerializer` writes eight bytes, the highest first. Those of a number below 2^56 begin
-as an Avro record does, with a zero and the number of a schema. Which of both they are is told by
+as an Avro record does, with a zero and the number of a schema. Which of both they are is shown by
 records that have a value: theirs is one that has the number.
 """
 
