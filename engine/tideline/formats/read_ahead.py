@@ -19,6 +19,7 @@ Part = TypeVar("Part")
 Item = TypeVar("Item")
 
 THREADS_MAX = 8
+THREAD_NAME = "read ahead"
 _ITEMS_AHEAD = 4
 _STOP_NOTICED_S = 0.1
 
@@ -82,7 +83,7 @@ class _Lane(Generic[Part, Item]):
         self._stop = stop
         self._taker = current_thread()
         self._queue: Queue[Item | _End] = Queue(_ITEMS_AHEAD)
-        self._thread = Thread(target=self._fill, args=(read, part))
+        self._thread = Thread(target=self._fill, args=(read, part), name=THREAD_NAME)
         self._thread.start()
 
     def join(self) -> None:

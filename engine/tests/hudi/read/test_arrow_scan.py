@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.errors import ConfigError, CorruptTableError
+from tideline.formats.read_ahead import THREAD_NAME
 from tideline.hudi.read.arrow_scan import ArrowScan
 from tideline.hudi.read.partition_values import PartitionLayout
 from tideline.hudi.read.slice_rows import SliceTask
@@ -173,14 +174,17 @@ def test_a_missing_file_is_an_error_when_its_rows_are_reached(small: SmallTable)
         reader.read_all()
 
 
-def test_a_scan_that_is_given_up_leaves_no_thread(small: SmallTable) -> None:
-    before = set(threading.enumerate())
-    reader = small.lake().scan()
+def test_a_scan_that_is_given_up_leaves_no_thread() -> None:
+    table = SmallTable.in_memory()
+    table.write("insert", batch(range(400_000), 1, partitions=1))
+    earlier = _reading_threads()
+    reader = table.lake().scan(["v"])
     assert reader.read_next_batch().num_rows
+    assert _reading_threads() - earlier, "more batches than a thread reads ahead"
     del reader
     gc.collect()
-    # Threads of earlier tests may end meanwhile; the scan's own must.
-    assert set(threading.enumerate()) <= before
+    assert _reading_threads() <= earlier
+    table.forget()
 
 
 def test_rows_are_those_of_the_moment_of_the_call(small: SmallTable) -> None:
@@ -189,3 +193,7 @@ def test_rows_are_those_of_the_moment_of_the_call(small: SmallTable) -> None:
     small.write("upsert", batch(range(60), 9, partitions=PARTITIONS))
     rows: pa.Table = reader.read_all()
     assert sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
+
+
+def _reading_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == THREAD_NAME}
