@@ -44,7 +44,7 @@ POINTS = {
     "data": (".parquet", "close_writer"),
     "finalize": (".parquet", "delete"),
     "properties backed up": ("hoodie.properties.backup", "put_if_absent"),
-    "properties": ("hoodie.properties", "put"),
+    "properties": ("hoodie.properties", "put_if_match"),
     "metadata table": (".hoodie/metadata", "delete_prefix"),
     "completed": (".commit", "put_if_absent"),
     "markers removed": (".hoodie/.temp", "delete_prefix"),

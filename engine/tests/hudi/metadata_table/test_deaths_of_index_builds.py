@@ -1,5 +1,5 @@
-"""Builds of every kind of index that die at any store write, sleep through their lock, or meet
-others.
+"""Builds of every kind of index that die at any store write, are paused until their lock has been
+taken over, between requests or in the midst of one, or meet others.
 
 Between the death and what follows a writer commits. What is listed then says what the files hold,
 and no definition that Hudi's queries believe is left of what is not listed.
@@ -8,7 +8,7 @@ and no definition that Hudi's queries believe is left of what is not listed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -33,7 +33,7 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.small_table import COMPACTED_OFTEN, ONCE, QUIET, SmallTable, batch
-from tideline.testing.stepping_store import Step
+from tideline.testing.stepping_store import Step, SteppingStore
 from tideline.testing.table_audit import stale_listing
 
 BLOOM_FILTERS, SECONDARY = "bloom_filters", "secondary_index_v"
@@ -51,6 +51,8 @@ IMPATIENT = {
 }
 IS_READ = {"get", "get_versioned", "get_range", "head", "list_directory", "open_reader"}
 """The calls behind which a process that slept finds out that it has lost the lock."""
+IS_WRITE = {"put", "put_if_absent", "put_if_match", "delete"}
+"""Those that take place although the process slept in them."""
 
 
 @dataclass
@@ -150,7 +152,10 @@ def build(request: pytest.FixtureRequest) -> Iterator[tuple[Modelled, str]]:
     modelled.forget()
 
 
-def written_by(modelled: Modelled, work: Callable[[Modelled, ObjectStore], object]) -> int:
+Work = Callable[[Modelled, ObjectStore], object]
+
+
+def written_by(modelled: Modelled, work: Work) -> int:
     """How many writes some work makes."""
     twin = modelled.copy()
     rehearsal = FaultyStore(twin.small.store())
@@ -159,9 +164,7 @@ def written_by(modelled: Modelled, work: Callable[[Modelled, ObjectStore], objec
     return len(rehearsal.writes)
 
 
-def deaths(
-    modelled: Modelled, work: Callable[[Modelled, ObjectStore], object]
-) -> Iterator[tuple[int, Modelled]]:
+def deaths(modelled: Modelled, work: Work) -> Iterator[tuple[int, Modelled]]:
     """The table after a death of this work before each write, and after it, in turn."""
     for number in range(1, written_by(modelled, work) + 1):
         for is_after in (False, True):
@@ -285,15 +288,25 @@ def others(name: str) -> dict[str, Callable[[Modelled], object]]:
     }
 
 
+def steps_of(modelled: Modelled, work: Work) -> InterruptedStore:
+    """The calls that some work makes."""
+    twin = modelled.copy()
+    rehearsal = InterruptedStore(twin.small.store(), 0, lambda: None)
+    work(twin, rehearsal)
+    twin.forget()
+    return rehearsal
+
+
 def beside(
-    modelled: Modelled, name: str, other: Callable[[Modelled], object], *, asleep: bool
+    modelled: Modelled,
+    name: str,
+    other: Callable[[Modelled], object],
+    moments: Iterable[int],
+    work: Work,
+    *,
+    asleep: bool,
 ) -> None:
-    """Build beside another process, which comes before each call that is worth it."""
-    rehearsed = modelled.copy()
-    rehearsal = InterruptedStore(rehearsed.small.store(), 0, lambda: None)
-    rehearsed.create(name, rehearsal)
-    rehearsed.forget()
-    moments = _reads(rehearsal.steps)[::2] if asleep else rehearsal.moments(6)
+    """Work beside another process, which comes before each of these calls."""
     for moment in moments:
         twin = modelled.copy()
 
@@ -304,8 +317,10 @@ def beside(
                 other(twin)
 
         with contextlib.suppress(TidelineError):
-            twin.create(name, InterruptedStore(twin.small.store(), moment, meanwhile))
+            work(twin, InterruptedStore(twin.small.store(), moment, meanwhile))
         twin.assert_listed_is_right()
+        in_work = twin.opened().config.metadata_partitions_in_work
+        assert believed_without_partition(twin.opened(), in_work) == ()
         twin.write("upsert", [0, 1, 9], 400)
         twin.assert_right()
         twin.create_missing(name)
@@ -314,8 +329,9 @@ def beside(
         twin.forget()
 
 
-def _reads(steps: Sequence[Step]) -> list[int]:
-    return [number for number, step in enumerate(steps, 1) if step.method in IS_READ]
+def numbers_of(methods: Collection[str], store: InterruptedStore) -> list[int]:
+    numbered = enumerate(store.steps, 1)
+    return [n for n, step in numbered if step.method in methods and ".locks" not in step.path]
 
 
 @pytest.mark.slow
@@ -323,14 +339,75 @@ def _reads(steps: Sequence[Step]) -> list[int]:
 @pytest.mark.parametrize("other", others(""))
 def test_two_processes_at_once(build: tuple[Modelled, str], other: str) -> None:
     modelled, name = build
-    beside(modelled, name, others(name)[other], asleep=False)
+
+    def create(twin: Modelled, store: ObjectStore) -> None:
+        twin.create(name, store)
+
+    moments = steps_of(modelled, create).moments(6)
+    beside(modelled, name, others(name)[other], moments, create, asleep=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", BESIDE_OTHERS, indirect=True)
+@pytest.mark.parametrize("methods", [IS_READ, IS_WRITE], ids=["reading", "writing"])
+@pytest.mark.parametrize("other", others(""))
+def test_a_build_that_slept_while_another_process_worked(
+    build: tuple[Modelled, str], other: str, methods: Collection[str]
+) -> None:
+    modelled, name = build
+
+    def create(twin: Modelled, store: ObjectStore) -> None:
+        twin.create(name, store)
+
+    every = 2 if methods is IS_READ else 1
+    moments = numbers_of(methods, steps_of(modelled, create))[::every]
+    beside(modelled, name, others(name)[other], moments, create, asleep=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("build", BESIDE_OTHERS, indirect=True)
 @pytest.mark.parametrize("other", others(""))
-def test_a_build_that_slept_while_another_process_worked(
+def test_a_drop_that_slept_while_another_process_worked(
     build: tuple[Modelled, str], other: str
 ) -> None:
     modelled, name = build
-    beside(modelled, name, others(name)[other], asleep=True)
+    modelled.create(name)
+
+    def drop(twin: Modelled, store: ObjectStore) -> None:
+        twin.drop(name, store)
+
+    def other_after_drop(twin: Modelled) -> None:
+        """A drop that died in the middle is done by another process, which makes the index."""
+        if other == "create":
+            with contextlib.suppress(ConfigError):
+                twin.drop(name, options=IMPATIENT)
+        others(name)[other](twin)
+
+    moments = numbers_of({*IS_READ, *IS_WRITE}, steps_of(modelled, drop))
+    beside(modelled, name, other_after_drop, moments, drop, asleep=True)
+
+
+@pytest.mark.parametrize("name", [RECORD_INDEX, SECONDARY])
+def test_a_build_that_slept_in_its_last_request_publishes_nothing_stale(name: str) -> None:
+    """The store gets the request when another process has committed."""
+    needed = [NEEDED[name]] if name in NEEDED else []
+    modelled = Modelled.made(9, TableType.COPY_ON_WRITE, *needed)
+    slept: list[Step] = []
+
+    def sleep(step: Step) -> None:
+        is_list = step.path.endswith("/hoodie.properties") and step.method in IS_WRITE
+        lists = modelled.opened().config.properties if is_list and not slept else {}
+        if lists.get(METADATA_PARTITIONS_INFLIGHT) == name:
+            slept.append(step)
+            modelled.sleep()
+            modelled.write("upsert", [0, 1, 9], 300, options=IMPATIENT)
+
+    with pytest.raises(ConflictError, match="changed the table properties first"):
+        modelled.create(name, SteppingStore(modelled.small.store(), sleep))
+    assert slept
+    assert name not in modelled.opened().config.metadata_partitions_in_work
+    modelled.assert_right()
+    modelled.create(name)
+    modelled.write("upsert", [3, 0, 20], 400)
+    modelled.assert_right()
+    modelled.forget()

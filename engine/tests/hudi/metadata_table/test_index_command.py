@@ -222,7 +222,7 @@ def test_definitions_that_are_being_written_are_read_again(small: SmallTable) ->
 
     table = open_table(small.location, small.clock, SteppingStore(inner, before))
     assert read_definitions(table).keys() == {COLUMN_STATS}
-    assert reads == ["get"] * 3
+    assert reads == ["get_versioned"] * 3
     inner.put(path, b"")
     with pytest.raises(CorruptTableError, match="index definitions"):
         read_definitions(opened(small))

@@ -23,7 +23,7 @@ from tideline.hudi.table.properties import (
     update_table_properties,
 )
 from tideline.storage.memory.store import MemoryStore
-from tideline.storage.object_store import AlreadyExists, Written
+from tideline.storage.object_store import AlreadyExists, Changed, Written
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 
 PROPERTIES = {
@@ -215,8 +215,8 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_properties(
 
 def test_a_half_written_file_is_noticed_and_the_backup_kept(store: MemoryStore) -> None:
     class Halving(MemoryStore):
-        def put(self, path: str, body: bytes) -> Written:
-            return super().put(path, body[: len(body) // 2])
+        def put_if_match(self, path: str, body: bytes, *, version: str) -> Written | Changed:
+            return super().put_if_match(path, body[: len(body) // 2], version=version)
 
     MemoryStore.put(store, PROPERTIES_PATH, body_of(SIGNED))
     with pytest.raises(CorruptTableError, match="backup is in place"):

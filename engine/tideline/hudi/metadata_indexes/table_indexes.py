@@ -8,16 +8,22 @@ were committed meanwhile are left to be read; and the partition is written
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tideline.errors import ConfigError, ConflictError, UnsupportedTableError
+from tideline.errors import (
+    ConfigError,
+    ConflictError,
+    TidelineError,
+    UnsupportedTableError,
+)
 from tideline.hudi.capabilities.guard import admit
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.commit.compared_keys import RememberedKeys
-from tideline.hudi.commit.completion import require_lease
+from tideline.hudi.commit.completion import has_lease, require_lease
 from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.metadata_table.config import (
@@ -27,14 +33,18 @@ from tideline.hudi.metadata_table.config import (
     MetadataTableMode,
     StatisticsConfig,
 )
-from tideline.hudi.metadata_table.index_build import require_no_index_build
+from tideline.hudi.metadata_table.index_build import builds_of, require_no_index_build
 from tideline.hudi.metadata_table.index_build_ending import (
     builds_to_end,
     forget_builds,
     made_by,
 )
-from tideline.hudi.metadata_table.index_definitions import read_definitions
-from tideline.hudi.metadata_table.index_dropping import drop_partitions
+from tideline.hudi.metadata_table.index_definitions import (
+    believed_without_partition,
+    read_definitions,
+    undefine,
+)
+from tideline.hudi.metadata_table.index_dropping import drop_partitions, take_back
 from tideline.hudi.metadata_table.index_making import (
     initial_records,
     make_partition,
@@ -63,6 +73,8 @@ from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.plain_json import members
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class TableIndexes:
         made, whole = self._readable(name)
         # What speaks against it now may have gone when the table is locked.
         made.initial(whole)
+        lost: ConflictError | None = None
+        is_listed = False
         with table.lock(self._settings().lock_timing()).acquire() as lease:
             timeline = self._admitted()
             self._require_metadata_table(name)
@@ -149,7 +163,17 @@ class TableIndexes:
             is_new = not table.config.keeps_metadata_table
             if is_new:
                 bootstrap_metadata_table(table, timeline, guard)
-            make_partition(made, records, whole, guard)
+            try:
+                make_partition(made, records, whole, guard)
+                is_listed = True
+                guard()
+            except ConflictError as error:
+                if has_lease(lease):
+                    raise
+                lost = error
+        if lost is not None:
+            self._take_back(name, is_listed=is_listed)
+            raise lost
         return IndexMade(name, len(records), is_new, self._advice(name))
 
     def drop(self, name: str, *, dry_run: bool = False, end_build: bool = False) -> tuple[str, ...]:
@@ -213,6 +237,22 @@ class TableIndexes:
             for name in sorted({*listed, *folders})
             for groups, size_bytes in [self._files_of(name)]
         )
+
+    def _take_back(self, name: str, *, is_listed: bool) -> None:
+        """Take back what was published by a request that was under way when the lock ended."""
+        table = self._table
+        try:
+            with table.lock(self._settings().lock_timing()).acquire() as lease:
+                timeline = self._admitted()
+                guard = partial(require_lease, lease, table, table.instants.next_time(timeline))
+                if is_listed:
+                    take_back(table, name, guard)
+                elif name in believed_without_partition(
+                    table, table.config.metadata_partitions_in_work
+                ) and not builds_of(table, timeline, name):
+                    undefine(table, (name,), guard)
+        except TidelineError as error:
+            _log.warning("%s may be defined or listed without being right: %s", name, error)
 
     def _admitted(self) -> ActiveTimeline:
         timeline = admit(self._table, Permission.REPAIR)

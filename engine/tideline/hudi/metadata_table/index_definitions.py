@@ -8,6 +8,9 @@ and it goes with the next commit.
 In version 9 each definition says its own version, and one without is refused; earlier versions have
 the first alone. When a table's version changes the indexes go with the metadata table, and what is
 left of the definitions is adapted.
+
+A change is written only where the file is still the one that was read: a process that was paused
+until its lock was taken over takes no definition of others away.
 Source: Hudi's SecondaryIndexSupport, ExpressionIndexSupport, HoodieIndexMetadata,
 UpgradeDowngradeUtils.dropNonV1IndexPartitions (1.2).
 """
@@ -19,11 +22,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tideline.bounded.parsing import parse_json
-from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.hudi.metadata_table.index_names import BELIEVED
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.retry import RetryPolicy
 from tideline.storage.lock import Guard, unguarded
+from tideline.storage.object_store import Written
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
 """Where the property `hoodie.table.index.defs.path` has them by default."""
@@ -49,17 +53,7 @@ def read_definitions(table: HoodieTable) -> dict[str, Any]:
     Raises CorruptTableError for what is no JSON, and stays so: in a folder Hudi writes the file
     where it lies.
     """
-    path = definitions_path(table)
-
-    def parsed() -> Any:
-        return parse_json(table.store.get(path), path=path, what="index definitions")
-
-    try:
-        content = _RETRIES.call(parsed, CorruptTableError, table.clock)
-    except ObjectNotFoundError:
-        return {}
-    found = content.get(DEFINED) if isinstance(content, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    return _read(table)[0]
 
 
 def believed_without_partition(table: HoodieTable, kept: Collection[str]) -> tuple[str, ...]:
@@ -75,10 +69,11 @@ def drop_definitions(
 
     Raises CorruptTableError where they cannot be read: then queries cannot, either.
     """
-    defined = read_definitions(table)
+    defined, version = _read(table)
     gone = _believed(defined, kept)
     if gone:
-        _store(table, {name: item for name, item in defined.items() if name not in gone}, guard)
+        left = {name: item for name, item in defined.items() if name not in gone}
+        _store(table, left, version, guard)
     return gone
 
 
@@ -87,18 +82,20 @@ def define(
 ) -> None:
     """Write the definition of one index, beside those of others. Call under the lock.
 
-    Raises CorruptTableError where these cannot be read.
+    Raises CorruptTableError where these cannot be read, ConflictError where another process
+    changes them.
     """
-    defined = read_definitions(table)
-    _store(table, {**defined, name: dict(definition)}, guard)
+    defined, version = _read(table)
+    _store(table, {**defined, name: dict(definition)}, version, guard)
 
 
 def undefine(table: HoodieTable, names: Collection[str], guard: Guard = unguarded) -> None:
     """Drop the definitions of indexes that are not listed any more. Call under the lock; raises as
     `define`."""
-    defined = read_definitions(table)
+    defined, version = _read(table)
     if not defined.keys().isdisjoint(names):
-        _store(table, {name: item for name, item in defined.items() if name not in names}, guard)
+        left = {name: item for name, item in defined.items() if name not in names}
+        _store(table, left, version, guard)
 
 
 def adapt_definitions(table: HoodieTable, version: int) -> None:
@@ -133,10 +130,42 @@ def has_option(table: HoodieTable, index: str, option: str) -> bool:
     return str(value).strip().lower() == "true"
 
 
-def _store(table: HoodieTable, defined: Mapping[str, Any], guard: Guard) -> None:
+def _read(table: HoodieTable) -> tuple[dict[str, Any], str | None]:
+    """The definitions, and the version of their file, None where there is none."""
+    path = definitions_path(table)
+
+    def parsed() -> tuple[Any, str]:
+        there = table.store.get_versioned(path)
+        return parse_json(there.body, path=path, what="index definitions"), there.version
+
+    try:
+        content, version = _RETRIES.call(parsed, CorruptTableError, table.clock)
+    except ObjectNotFoundError:
+        return {}, None
+    found = content.get(DEFINED) if isinstance(content, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}, version
+
+
+def _store(
+    table: HoodieTable, defined: Mapping[str, Any], version: str | None, guard: Guard
+) -> None:
+    """Write them in the place of those of this version. Raises ConflictError where these have
+    changed."""
     guard()
+    path, store = definitions_path(table), table.store
     body = json.dumps({DEFINED: defined}, indent=2).encode()
-    table.store.put(definitions_path(table), body)
+    written = (
+        store.put_if_absent(path, body)
+        if version is None
+        else store.put_if_match(path, body, version=version)
+    )
+    # A write whose reply was lost is answered as if another had come first.
+    if not isinstance(written, Written) and store.get(path) != body:
+        raise ConflictError(
+            "another process changed the definitions of indexes first: try again",
+            table=table.uri,
+            path=path,
+        )
 
 
 def _believed(defined: Iterable[str], kept: Collection[str]) -> tuple[str, ...]:

@@ -6,12 +6,20 @@ Under the lock of the table, so that no commit completes meanwhile:
    table that are pending and no instant of the table's, then the partition's folder. No list of
    partitions in use names it. So are instants of Hudi's builds that failed, or this one would be
    taken for what they left.
-2. Its records go into the metadata table, as a commit at the first instant of zeros that is free.
+2. Its records go into the metadata table, as a commit at an instant of zeros above all others.
    Died in between: a pending commit, which the next write takes back, or a folder as in 1.
-3. Its definition, where it has one. Queries of Hudi's believe that of a secondary index without the
-   list, so that the list of partitions in work names such an index before: the next commit of ours
-   takes out all that this names, definitions first. Hudi's next write builds the index again.
-4. The list. From here on readers use the partition, and every commit goes into it.
+3. The list of partitions in work. Died after: the next commit of ours takes out all that this
+   names, definitions first; Hudi's next write builds the index again, or adds its commit.
+4. Its definition, where it has one. Queries of Hudi's believe that of a secondary index without the
+   list of those in use.
+5. The list of those in use, only where it and that of those in work are still those of step 3.
+   From here on readers use the partition, and every commit goes into it.
+
+A process that is paused until its lock has been taken over publishes nothing. Every commit of ours
+clears the list of step 3, and so does everything else that changes an index; the write of step 5 is
+conditional, on stores where the lock is a lease. Files are named after an instant that no other
+attempt takes. A definition that comes late, or a list behind which Hudi committed during that very
+request, is taken back by the process when it wakes (`TableIndexes.create`).
 
 A commit reads the list under the lock, when it is about to complete. So a write that is pending
 meanwhile adds its own records; one of ours reads back what its tasks had no reason to measure.
@@ -36,8 +44,8 @@ from tideline.hudi.metadata_table.index_definitions import (
     define,
     definitions_path,
 )
-from tideline.hudi.metadata_table.index_dropping import drop_partitions
-from tideline.hudi.metadata_table.index_names import BELIEVED, needed_by
+from tideline.hudi.metadata_table.index_dropping import delete_folders, drop_partitions
+from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.many_records import Records
 from tideline.hudi.metadata_table.partition import (
     CannotFollow,
@@ -50,7 +58,6 @@ from tideline.hudi.table.table_config import (
     COLUMN_STATS,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
-    METADATA_TABLE_PATH,
 )
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.lock import Guard, unguarded
@@ -117,12 +124,14 @@ def make_partition(
 ) -> None:
     """Make a partition with its initial records, while Hudi builds none.
 
-    Raises ConflictError while a write of Hudi's is under way that may leave it out, what `guard`
-    raises, and as `MetadataWriter`.
+    Raises ConflictError while a write of Hudi's is under way that may leave it out, or where
+    another process took the partition out of the list of those in work; what `guard` raises, and as
+    `MetadataWriter`.
     """
     table = whole.table
     definition = partition.definition(whole) if isinstance(partition, DefinedPartition) else None
     writer = MetadataWriter(table, guard)
+    build = writer.next_build()
     guard()
     forget_failed_builds(table, whole.timeline, guard)
     in_use = table.config.metadata_partitions
@@ -131,17 +140,19 @@ def make_partition(
         drop_partitions(table, left, in_use, guard)
     writer.sweep(whole.timeline)
     _require_no_streamed_write(partition, whole, writer)
-    folder = f"{METADATA_TABLE_PATH}/{partition.name}"
-    scope = table.files.delete_scope("making an index", control=(folder,))
-    guard()
-    scope.remove_below(folder)
-    writer.make({partition: records}, writer.next_build())
+    delete_folders(table, (partition.name,), guard)
+    writer.make({partition: records}, build)
+    table.properties.update({METADATA_PARTITIONS_INFLIGHT: partition.name}, guard)
+    as_made = {
+        METADATA_PARTITIONS: table.config.properties.get(METADATA_PARTITIONS, ""),
+        METADATA_PARTITIONS_INFLIGHT: partition.name,
+    }
     listed = {*table.config.metadata_partitions, partition.name}
-    changes: dict[str, str | None] = {METADATA_PARTITIONS: ",".join(sorted(listed))}
-    if partition.name.startswith(BELIEVED):
-        table.properties.update({METADATA_PARTITIONS_INFLIGHT: partition.name}, guard)
-        changes[METADATA_PARTITIONS_INFLIGHT] = ""
+    changes: dict[str, str | None] = {
+        METADATA_PARTITIONS: ",".join(sorted(listed)),
+        METADATA_PARTITIONS_INFLIGHT: "",
+    }
     if definition is not None:
         changes[DEFINITIONS_PATH_PROPERTY] = definitions_path(table)
         define(table, partition.name, definition, guard)
-    table.properties.update(changes, guard)
+    table.properties.update(changes, guard, as_made)

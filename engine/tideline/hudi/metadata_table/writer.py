@@ -193,11 +193,15 @@ class MetadataWriter:
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
     def next_build(self) -> InstantTime:
-        """The first instant of zeros at which nothing was made yet."""
-        timeline = self._metadata.timeline()
-        numbers = range(int(str(self._metadata.form.first)), int(str(LAST_BUILD)) + 1)
-        times = (InstantTime(f"{number:017}") for number in numbers)
-        found = next((time for time in times if timeline.find(time) is None), None)
+        """An instant of zeros above all that something was made at, so that no file has the name of
+        one before."""
+        made = {file.instant for file in self._files()}
+        made |= {instant.time for instant in self._metadata.timeline()}
+        numbers = [int(str(t)) for t in made if t <= LAST_BUILD and len(str(t)) == MILLIS_DIGITS]
+        first, last = int(str(self._metadata.form.first)), int(str(LAST_BUILD))
+        next_one = max([*numbers, first - 1]) + 1
+        free = (InstantTime(f"{number:017}") for number in (next_one, *range(first, last + 1)))
+        found = next((time for time in free if time <= LAST_BUILD and time not in made), None)
         if found is None:
             raise CorruptTableError("no instant of zeros is left", table=self._table.uri)
         return found

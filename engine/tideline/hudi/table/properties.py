@@ -9,8 +9,9 @@ Changing it, in Hudi's order (HoodieTableConfig.modify), and what a crash after 
 3. Delete the checksum sidecar `.hoodie.properties.crc` of Hadoop's local file system. Crash: Hadoop
    reads the unchanged file without verifying it. (A stale sidecar would stop every Hudi reader,
    so it goes before the file changes.)
-4. Write the new content. Crash: the file is old or new; where a store can leave half a file,
-   readers find it unsound and take the backup.
+4. Write the new content, if the file is still the one of step 1: a process that was paused until
+   its lock was taken over changes nothing any more. Crash: the file is old or new; where a store
+   can leave half a file, readers find it unsound and take the backup.
 5. Read it back and compare. A mismatch leaves the backup in place for readers.
 6. Delete the backup. Crash: the file is new and sound; the next update deletes the backup.
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from tideline.clock import Clock, SystemClock
@@ -49,7 +50,7 @@ from tideline.hudi.table.table_config import (
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
 from tideline.storage.missing_table import missing_table
-from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
 
 __all__ = [
     "BACKUP_PATH",
@@ -112,18 +113,24 @@ def update_table_properties(
     clock: Clock = _SYSTEM_CLOCK,
     guard: Guard = unguarded,
     raises_version: bool = False,
+    expected: Mapping[str, str] | None = None,
 ) -> TableConfig:
     """Set properties, or remove those changed to None; see the module text for the steps.
 
-    `raises_version`: from a version that is only read to one that is written.
+    `raises_version`: from a version that is only read to one that is written. `expected` are
+    properties that nobody may have changed meanwhile.
 
     Call under the table lock; `guard` raises when it was lost, and is asked before anything is
     written, and before the new content. Writes nothing when nothing changes. Raises what
     `load_table_config` raises, UnsupportedTableError for a table that is only read, ConflictError
-    when another update is under way, CorruptTableError when the file does not hold what was
-    written.
+    when another update is under way or came first, CorruptTableError when the file does not hold
+    what was written.
     """
-    current = _recover(store, may_be_read_only=raises_version)
+    found = _recover(store, may_be_read_only=raises_version)
+    current = found.properties
+    for key, text in (expected or {}).items():
+        if current.get(key, "") != text:
+            raise _came_first(store, f"{key}={current.get(key, '')}")
     wanted = with_changes(current, changes)
     TableConfig(own_names(wanted), store.uri).check_writable()
     if wanted != current:
@@ -132,7 +139,7 @@ def update_table_properties(
         _back_up(store, format_properties(current, updated_at_ms=clock.now_ms()))
         _delete_sidecars(store)
         guard()
-        store.put(PROPERTIES_PATH, format_properties(wanted, updated_at_ms=clock.now_ms()))
+        _replace(store, format_properties(wanted, updated_at_ms=clock.now_ms()), found.version)
         if _examine(store, PROPERTIES_PATH).properties != wanted:
             raise CorruptTableError(
                 "the properties read back differ from those written; the backup is in place",
@@ -155,13 +162,15 @@ def recover_table_properties(store: ObjectStore) -> None:
 class _Examined:
     """One of the two property files: what it says, or what is wrong with it.
 
-    `problem` "" means sound; sound files of old writers carry no checksum.
+    `problem` "" means sound; sound files of old writers carry no checksum. `version` is that of
+    what lies where the properties belong, None where nothing does.
     """
 
     path: str
     properties: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     problem: str = ""
+    version: str | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -174,19 +183,22 @@ class _Examined:
 
 def _examine(store: ObjectStore, path: str) -> _Examined:
     try:
-        body = store.get(path)
-        properties = parse_properties(body)
+        there = store.get_versioned(path)
     except ObjectNotFoundError:
         return _Examined(path, problem="missing")
+    body, version = there.body, there.version
+    try:
+        properties = parse_properties(body)
     except CorruptTableError as error:
-        return _Examined(path, problem=str(error))
+        return _Examined(path, problem=str(error), version=version)
+    problem = ""
     absent = [key for key in (NAME, TYPE) if not properties.get(key)]
-    if absent:
-        return _Examined(path, properties, body, f"lacks {' and '.join(absent)}")
     written = properties.get(CHECKSUM)
-    if written is not None and written.strip() != table_checksum(properties):
-        return _Examined(path, properties, body, f"wrong checksum {written}")
-    return _Examined(path, properties, body)
+    if absent:
+        problem = f"lacks {' and '.join(absent)}"
+    elif written is not None and written.strip() != table_checksum(properties):
+        problem = f"wrong checksum {written}"
+    return _Examined(path, properties, body, problem, version)
 
 
 def _load(store: ObjectStore) -> _Examined:
@@ -200,7 +212,7 @@ def _load(store: ObjectStore) -> _Examined:
         return current
     backup = _examine(store, BACKUP_PATH)
     if backup.is_signed or (backup.is_sound and not current.is_sound):
-        return backup
+        return replace(backup, version=current.version)
     if not current.is_sound:
         current = _examine(store, PROPERTIES_PATH)
     if current.is_sound:
@@ -222,7 +234,7 @@ def _load(store: ObjectStore) -> _Examined:
     )
 
 
-def _recover(store: ObjectStore, *, may_be_read_only: bool = False) -> Mapping[str, str]:
+def _recover(store: ObjectStore, *, may_be_read_only: bool = False) -> _Examined:
     """Finish or forget an update that died; afterwards the file is sound, the backup is gone."""
     believed = _load(store)
     config = TableConfig(believed.properties, store.uri)
@@ -232,9 +244,36 @@ def _recover(store: ObjectStore, *, may_be_read_only: bool = False) -> Mapping[s
         config.check_writable()
     _delete_sidecars(store)
     if believed.path == BACKUP_PATH:
-        store.put(PROPERTIES_PATH, believed.body)
+        version = _replace(store, believed.body, believed.version)
+        believed = replace(believed, version=version)
     _scope(store).remove(BACKUP_PATH)
-    return believed.properties
+    return believed
+
+
+def _replace(store: ObjectStore, body: bytes, version: str | None) -> str:
+    """Write the properties where they are still of this version, or still missing; the new
+    version. Raises ConflictError where another process came first."""
+    written: Written | AlreadyExists | Changed
+    if version is None:
+        written = store.put_if_absent(PROPERTIES_PATH, body)
+    else:
+        written = store.put_if_match(PROPERTIES_PATH, body, version=version)
+    if isinstance(written, Written):
+        return written.version
+    # It may be this very write, whose reply was lost.
+    there = store.get_versioned(PROPERTIES_PATH)
+    if there.body != body:
+        raise _came_first(store, "")
+    return there.version
+
+
+def _came_first(store: ObjectStore, value: str) -> ConflictError:
+    return ConflictError(
+        "another process changed the table properties first: try again",
+        table=store.uri,
+        path=PROPERTIES_PATH,
+        value=value or None,
+    )
 
 
 def _back_up(store: ObjectStore, body: bytes) -> None:

@@ -44,9 +44,17 @@ class TableProperties:
         self.config = self._load(self.store)
         return self.config
 
-    def update(self, changes: Mapping[str, str | None], guard: Guard = unguarded) -> None:
-        """Change properties (None removes one) under the table lock; `guard` says it was lost."""
-        self.config = update_table_properties(self.store, changes, clock=self.clock, guard=guard)
+    def update(
+        self,
+        changes: Mapping[str, str | None],
+        guard: Guard = unguarded,
+        expected: Mapping[str, str] | None = None,
+    ) -> None:
+        """Change properties (None removes one) under the table lock; `guard` says it was lost,
+        `expected` are properties that nobody may have changed."""
+        self.config = update_table_properties(
+            self.store, changes, clock=self.clock, guard=guard, expected=expected
+        )
 
     def set(self, changes: Mapping[str, str | None]) -> None:
         """Take the table lock and change properties; see `update`."""

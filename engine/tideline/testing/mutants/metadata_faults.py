@@ -100,6 +100,13 @@ METADATA_FAULTS = (
         _ENDED,
     ),
     Fault(
+        "a build that slept in its last request lists an index that lacks a commit",
+        "engine/tideline/hudi/table/properties.py",
+        "        written = store.put_if_match(PROPERTIES_PATH, body, version=version)\n",
+        "        written = store.put(PROPERTIES_PATH, body)\n",
+        ("engine/tests/hudi/metadata_table/test_deaths_of_index_builds.py",),
+    ),
+    Fault(
         "a metadata table is switched off under the index that Hudi builds",
         f"{_ROOM}/disable.py",
         "    if in_use or exists:\n        require_no_index_build",
