@@ -111,3 +111,10 @@ def test_of_a_table_that_is_refused_nothing_is_said() -> None:
     assert text_of(capabilities(hoodie__table__version="8")) == ""
     foreign_lock = capabilities(hoodie__write__lock__provider="com.acme.Lock")
     assert "policy=LAZY" not in text_of(foreign_lock)
+
+
+@pytest.mark.parametrize("state", [State.INFLIGHT, State.REQUESTED])
+def test_a_build_of_an_index_that_commits_wait_for_is_named(state: State) -> None:
+    pending = PendingInstant(Instant(T, Action.INDEXING, state), is_silent=True)
+    text = text_of(capabilities(), replace(STATE, pending=(pending,)))
+    assert ("wait for the index" in text) is (state is State.INFLIGHT)

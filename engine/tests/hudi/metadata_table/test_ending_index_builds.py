@@ -27,7 +27,7 @@ from tideline.hudi.table.table_config import (
 )
 from tideline.hudi.timeline.instant import Action, State
 from tideline.storage.object_store import ObjectStore
-from tideline.testing.dead_index_build import put_index_build
+from tideline.testing.dead_index_build import put_index_build, with_dead_build
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.small_table import QUIET, SmallTable, batch
 from tideline.testing.stepping_store import Step, SteppingStore
@@ -44,39 +44,6 @@ SILENT_S = DEFAULT_LIMITS.silent_s_max + 1
 
 def opened(small: SmallTable, store: ObjectStore | None = None) -> HoodieTable:
     return open_table(small.location, small.clock, store or small.store())
-
-
-def with_dead_build(small: SmallTable, name: str, *others: str) -> None:
-    """A build of this index that listed it, and these others; a commit came meanwhile."""
-    put_index_build(opened(small), [name])
-    small.fake_clock.advance(1)
-    table = opened(small)
-    listed = table.config.metadata_partitions
-    _without_instants(small, lambda: [small.lake().indexes({}).create(i) for i in (*others, name)])
-    made = opened(small).config.metadata_partitions
-    # The commit that its writer did not live to add.
-    opened(small).properties.update({METADATA_PARTITIONS: ",".join(listed)})
-    definitions = small.store()
-    path = ".hoodie/.index_defs/index.json"
-    defined = definitions.get(path) if definitions.head(path) else None
-    _without_instants(small, lambda: small.write("upsert", batch([1, 9], 5), options=QUIET))
-    if defined is not None:
-        definitions.put(path, defined)
-    opened(small).properties.update({METADATA_PARTITIONS: ",".join(made)})
-
-
-def _without_instants(small: SmallTable, work: object) -> None:
-    """Do something as if the builds were not there: a writer of Hudi's does not look for them."""
-    table = opened(small)
-    builds = table.timeline().of(Action.INDEXING).pending().instants
-    paths = [table.timelines.path(instant) for instant in builds]
-    bodies = {path: table.store.get(path) for path in paths}
-    for path in paths:
-        table.store.delete(path)
-    assert callable(work)
-    work()
-    for path, body in bodies.items():
-        table.store.put(path, body)
 
 
 @pytest.fixture(params=[6, 8, 9])

@@ -9,7 +9,7 @@ from tideline.hudi.adoption.table_state import PartitionState, TableState
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.capabilities.table_capabilities import TableCapabilities
 from tideline.hudi.metadata_table.index_names import BELIEVED
-from tideline.hudi.timeline.instant import Action
+from tideline.hudi.timeline.instant import Action, State
 from tideline.hudi.timeline.known_zone import ZoneBasis
 from tideline.wording import counted
 
@@ -30,7 +30,16 @@ def consequences_of(capabilities: TableCapabilities, state: TableState) -> tuple
         return ()
     return tuple(
         found
-        for look in (_writers, _failed_writes, _metadata_table, _index, _flink, _zone, _neighbours)
+        for look in (
+            _writers,
+            _failed_writes,
+            _metadata_table,
+            _index_builds,
+            _index,
+            _flink,
+            _zone,
+            _neighbours,
+        )
         for found in look(capabilities, state)
     )
 
@@ -89,6 +98,17 @@ def _metadata_table(capabilities: TableCapabilities, state: TableState) -> Itera
         "Hudi lists files until a writer with hoodie.metadata.enable=true makes it again, without "
         "the indexes that SQL created",
     )
+
+
+def _index_builds(_: TableCapabilities, state: TableState) -> Iterator[Consequence]:
+    """Those that are requested stop nothing."""
+    for build in state.pending:
+        if build.instant.action is Action.INDEXING and build.instant.state is State.INFLIGHT:
+            yield Consequence(
+                f"commits here wait for the index that Hudi builds since {build.instant.time}",
+                "let it finish; where its writer has died, `tideline check` names the command that "
+                "ends the build",
+            )
 
 
 def _partition(found: PartitionState) -> Consequence:

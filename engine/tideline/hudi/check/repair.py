@@ -8,12 +8,14 @@ it: the writers that are at work are then known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from tideline.check_finding import Finding, Repair, RepairKind
-from tideline.errors import CorruptTableError
+from tideline.errors import ConflictError, CorruptTableError
 from tideline.hudi.capabilities.guard import require
 from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.check.run import check_table
+from tideline.hudi.commit.completion import require_lease
 from tideline.hudi.metadata_indexes.remade_indexes import IndexesThere
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
 from tideline.hudi.recovery.execute import FailedWrites
@@ -28,6 +30,7 @@ from tideline.hudi.table.properties import recover_table_properties
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.unfinished_files import remove_unfinished
+from tideline.storage.lock import Guard
 
 _DELETING = (RepairKind.DELETE_FILE,)
 
@@ -44,19 +47,29 @@ def repair_table(
 ) -> tuple[Repair, ...]:
     """Check under the table lock and mend what is safe to mend; returns the repairs made.
 
-    Raises CorruptTableError naming a file whose deletion was refused and the reason; all other
-    repairs were made then. ConfigError when the table's zone must be declared.
+    Raises CorruptTableError naming a file whose deletion was refused and the reason, ConflictError
+    where Hudi builds an index in a metadata table that is to be made again: all other repairs were
+    made then. ConflictError also when the lock was lost, ConfigError when the table's zone must be
+    declared.
     """
-    with table.lock().acquire():
+    with table.lock().acquire() as lease:
         require(table, Permission.REPAIR)
         repairs = plan_repairs(check_table(table, keys=keys))
         refused = _delete(
             table, [candidate.path for candidate in repairs if candidate.kind in _DELETING]
         )
+        guard = partial(require_lease, lease, table, table.instants.next_time(table.timeline()))
+        conflict: ConflictError | None = None
         for repair in repairs:
-            _execute(table, repair, policy)
+            try:
+                _execute(table, repair, policy, guard)
+            except ConflictError as error:
+                guard()
+                conflict = error
         if refused is not None:
             raise refused
+        if conflict is not None:
+            raise conflict
         return repairs
 
 
@@ -110,7 +123,7 @@ def _is_clean(table: HoodieTable, path: str) -> bool:
     return instant is not None and instant.action is Action.CLEAN
 
 
-def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
+def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites, guard: Guard) -> None:
     if repair.kind is RepairKind.WRITE_PARTITION_METADATA:
         first = table.timeline().completed().first()
         if first is not None:
@@ -123,7 +136,7 @@ def _execute(table: HoodieTable, repair: Repair, policy: FailedWrites) -> None:
         finish_archival(table)
     elif repair.kind is RepairKind.REBUILD_METADATA_TABLE:
         there = IndexesThere.of(table)
-        bootstrap_metadata_table(table, table.timeline())
-        there.make_again(table)
+        bootstrap_metadata_table(table, table.timeline(), guard)
+        there.make_again(table, guard)
     elif repair.kind is RepairKind.RESTORE_PROPERTIES:
         recover_table_properties(table.store)

@@ -16,6 +16,7 @@ from tideline.hudi.check.archive import check_archive
 from tideline.hudi.check.bloom_filters import check_bloom_filters
 from tideline.hudi.check.capabilities import check_capabilities
 from tideline.hudi.check.files import check_files, check_sidecars
+from tideline.hudi.check.index_builds import check_index_builds
 from tideline.hudi.check.inspection import Inspection, inspect_table
 from tideline.hudi.check.leftovers import check_leftovers
 from tideline.hudi.check.log_files import check_log_files
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     check_log_files,
     check_sidecars,
     check_leftovers,
+    check_index_builds,
     check_metadata_table,
     check_bloom_filters,
     check_capabilities,

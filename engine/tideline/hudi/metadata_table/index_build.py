@@ -49,7 +49,7 @@ def require_no_index_build(
         if not _has_failed(table, instant, timeline):
             raise ConflictError(
                 "Hudi builds an index, which this change would break: try again when it is done. "
-                f"Where its writer has died, {_remedy(table, instant)}",
+                f"Where its writer has died, {remedy(table, instant)}",
                 table=table.uri,
                 instant=instant,
             )
@@ -81,7 +81,7 @@ def builds_of(
 ) -> Mapping[Instant, frozenset[str]]:
     """The pending builds whose plans name a partition, and all that these name."""
     pending = timeline.of(Action.INDEXING).pending()
-    planned = {instant: _built(table, instant) for instant in pending}
+    planned = {instant: planned_partitions(table, instant) for instant in pending}
     return {instant: names for instant, names in planned.items() if name in names}
 
 
@@ -102,14 +102,15 @@ def are_being_built(
     """
     for instant in timeline.of(Action.INDEXING).pending():
         if instant.state is State.INFLIGHT:
-            built = _built(table, instant)
+            built = planned_partitions(table, instant)
             if not built or not built.isdisjoint(partitions):
                 return True
     return False
 
 
-def _remedy(table: HoodieTable, instant: Instant) -> str:
-    built = sorted(_built(table, instant))
+def remedy(table: HoodieTable, instant: Instant) -> str:
+    """What ends a build whose writer has died, in words."""
+    built = sorted(planned_partitions(table, instant))
     silent_min = DEFAULT_LIMITS.silent_s_max / 60
     if not built:
         paths = [table.timelines.path(instant.in_state(state)) for state in PENDING]
@@ -121,6 +122,17 @@ def _remedy(table: HoodieTable, instant: Instant) -> str:
     if all(name.startswith(BELIEVED) for name in built):
         return f"{ours}; or drop the index with Hudi (DROP INDEX), and wait for as long"
     return ours
+
+
+def planned_partitions(table: HoodieTable, instant: Instant) -> frozenset[str]:
+    """The partitions that are planned; none where the plan cannot be read."""
+    try:
+        plan = table.timelines.read_record(instant.in_state(State.REQUESTED))
+    except (CorruptTableError, ObjectNotFoundError):
+        return frozenset()
+    return frozenset(
+        partition["metadataPartitionPath"] for partition in plan.get("indexPartitionInfos") or ()
+    )
 
 
 def _has_failed(table: HoodieTable, instant: Instant, timeline: ActiveTimeline) -> bool:
@@ -135,7 +147,7 @@ def _has_failed(table: HoodieTable, instant: Instant, timeline: ActiveTimeline) 
         defined = set(read_definitions(table))
     except CorruptTableError:
         return False
-    built = _built(table, instant)
+    built = planned_partitions(table, instant)
     if not built or not all(name.startswith(BELIEVED) for name in built):
         return False
     config = table.properties.reload()
@@ -145,16 +157,5 @@ def _has_failed(table: HoodieTable, instant: Instant, timeline: ActiveTimeline) 
     left = built.intersection({*config.metadata_partitions, *in_work, *defined, *folders})
     later = timeline.of(Action.INDEXING).completed().after(instant.time)
     return left.isdisjoint(in_work) and left.issubset(
-        name for other in later for name in _built(table, other)
-    )
-
-
-def _built(table: HoodieTable, instant: Instant) -> frozenset[str]:
-    """The partitions that are planned; none where the plan cannot be read."""
-    try:
-        plan = table.timelines.read_record(instant.in_state(State.REQUESTED))
-    except (CorruptTableError, ObjectNotFoundError):
-        return frozenset()
-    return frozenset(
-        partition["metadataPartitionPath"] for partition in plan.get("indexPartitionInfos") or ()
+        name for other in later for name in planned_partitions(table, other)
     )
