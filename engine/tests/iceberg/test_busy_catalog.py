@@ -15,9 +15,9 @@ from tideline.errors import StorageUnavailableError, TableNotFoundError, Unsuppo
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.busy_server import ATTEMPTS_MAX, busy_wait_s
 from tideline.iceberg.table.table_operations import CommitOutcome, Committed, Unknown, unknown_error
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import TOKEN, Alteration, Answer, HostileCatalog, Received
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytest.importorskip("pyiceberg")
 

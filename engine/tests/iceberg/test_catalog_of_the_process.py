@@ -19,6 +19,7 @@ from tideline.errors import (
 )
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.table_operations import Committed
+from tideline.storage.named_places import SETTING
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import (
     CODE_MODULE,
@@ -29,7 +30,6 @@ from tideline.testing.hostile_catalog import (
     overriding,
     table_metadata,
 )
-from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")

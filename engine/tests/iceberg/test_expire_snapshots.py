@@ -28,6 +28,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.iceberg.table.table_operations import Committed, Unknown
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline.storage.object_store import ObjectStore
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
@@ -43,7 +44,6 @@ from tideline.testing.interrupted_store import InterruptedStore
 from tideline.testing.minio_server import MinioServer
 from tideline.testing.minio_users import MinioUsers, Right
 from tideline.testing.stepping_store import Step, SteppingStore
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 EVERYTHING = ExpireOptions(older_than_ms=2**62)
 

@@ -24,13 +24,13 @@ from tideline.iceberg.table.metadata_place import AnsweringCatalog, MetadataPlac
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
+from tideline.storage.named_places import SETTING
 from tideline.storage.remote.connection import StoreConnection
 from tideline.storage.s3.client import S3Credentials
 from tideline.storage.s3.store import S3Store
 from tideline.testing.iceberg_model import SCHEMA, IcebergModel
 from tideline.testing.iceberg_row_delta import RowDelta
 from tideline.testing.in_time import in_time
-from tideline.trust.named_places import SETTING
 
 FOREIGN = (
     "file:///dev/zero",

@@ -10,12 +10,12 @@ import pytest
 from tideline.errors import TidelineError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.table_operations import Committed, Conflicted, Unknown
+from tideline.storage.named_places import SETTING
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import KINDS, TOKEN, HostileCatalog, fuzzed
 from tideline.testing.in_time import in_time
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import CatalogAccess
-from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 

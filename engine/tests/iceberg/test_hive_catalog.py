@@ -19,9 +19,9 @@ from tideline.errors import ConflictError, StorageUnavailableError, UnsupportedT
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg, open_iceberg
 from tideline.lake_table import LakeTable
 from tideline.registration.table_name import TableName
+from tideline.storage.named_places import SETTING
 from tideline.testing.hive_metastore_server import HiveMetastoreServer, serve_metastore
 from tideline.testing.iceberg_peer import IcebergPeer
-from tideline.trust.named_places import SETTING
 
 pytest.importorskip("thrift")
 

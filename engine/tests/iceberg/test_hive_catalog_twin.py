@@ -19,7 +19,7 @@ from tideline.errors import (
     UnsupportedTableError,
 )
 from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg, open_iceberg
-from tideline.trust.named_places import SETTING
+from tideline.storage.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("hive_metastore")

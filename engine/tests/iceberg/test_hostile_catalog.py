@@ -19,6 +19,7 @@ from tideline.errors import TidelineError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.found_table import FoundTable
 from tideline.iceberg.table.table_operations import Committed, Loaded
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import (
     CODE_MODULE,
@@ -43,7 +44,6 @@ from tideline.testing.hostile_catalog import (
 )
 from tideline.trust.author import Author
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytest.importorskip("pyiceberg")
 

@@ -35,8 +35,8 @@ from tideline.iceberg.metadata.single_value import decode_value, encode_value
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import normalised
 from tideline.testing.fixtures import fixture_table
-from tideline.trust.named_places import normalised
 
 WRITTEN_BY_OTHERS = [
     "iceberg-duckdb.hist.generated_spec2_0_001/data/generated_spec2_0_001/pyspark_iceberg_table",

@@ -23,8 +23,8 @@ from tideline.iceberg.services.rewrite_data_files.options import RewriteOptions
 from tideline.iceberg.services.rewrite_data_files.plan import RewritePlan, plan_rewrite
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed
+from tideline.storage.named_places import SETTING
 from tideline.testing.iceberg_peer import DeleteFileOnDisk, IcebergPeer
-from tideline.trust.named_places import SETTING
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

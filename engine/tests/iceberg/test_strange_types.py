@@ -14,9 +14,9 @@ from tideline.errors import UnsupportedTableError
 from tideline.iceberg.metadata.metadata_update import SetProperties
 from tideline.iceberg.table.strange_types import in_own_words, with_stand_ins, without_stand_ins
 from tideline.iceberg.table.table_operations import Committed
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline.testing.fake_clock import FakeClock
 from tideline.testing.hostile_catalog import HostileCatalog
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytest.importorskip("pyiceberg")
 

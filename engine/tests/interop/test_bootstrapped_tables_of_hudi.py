@@ -16,9 +16,9 @@ from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.hudi.table.file_group import METADATA_BOOTSTRAP
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.lake_table import LakeTable
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline.testing.hudi_peer import HudiPeer, metadata_table, version_options
 from tideline.testing.table_audit import merged_rows
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.spark]
 

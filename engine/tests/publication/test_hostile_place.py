@@ -25,6 +25,7 @@ from tideline.hudi.table.table_config import (
 from tideline.lake_table import LakeTable
 from tideline.publication.operations import UnconfiguredCatalogError
 from tideline.publication.place import CatalogPlace, place_in, stored_place
+from tideline.storage.named_places import SETTING
 from tideline.testing.hostile_catalog import (
     CODE,
     CODE_MODULE,
@@ -34,7 +35,6 @@ from tideline.testing.hostile_catalog import (
     overriding,
 )
 from tideline.trust.author import Author
-from tideline.trust.named_places import SETTING
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")

@@ -11,8 +11,8 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.azure.store import AzureStore
 from tideline.storage.gcs.store import GcsStore
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import checked_place, normalised
 from tideline.storage.remote.connection import Keyless, StoreConnection
-from tideline.trust.named_places import checked_place, normalised
 
 ACCOUNT = "abfss://lake@acct.dfs.core.windows.net"
 

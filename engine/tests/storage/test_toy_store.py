@@ -15,6 +15,7 @@ from tideline.lake_table import LakeTable
 from tideline.storage import kinds
 from tideline.storage.location import StoreLocation
 from tideline.storage.memory.store import MemoryStore
+from tideline.storage.named_places import NamedPlaces, checked_place
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
 from tideline.storage.probe.run import probe_conditional_writes
 from tideline.storage.store_kind import Options, StoreKind, bucket_and_prefix, bucket_uri
@@ -59,6 +60,14 @@ def test_a_location_is_parsed_by_the_declaration() -> None:
         StoreLocation.of("toy://box", {"realm": "nowhere"})
     with pytest.raises(ConfigError, match=r"choose from endpoint, .*realm"):
         StoreLocation.of("toy://box", {"colour": "red"})
+
+
+def test_what_a_table_names_in_its_bucket_is_read() -> None:
+    named = NamedPlaces.of("TOYS://box/sales/orders/", declared=())
+    assert named.root_of("toy://box/sales/orders/data/a") == "toy://box/sales/orders"
+    assert named.root_of("toys://box/elsewhere/a") == "toy://box"
+    assert named.root_of("toy://crate/a") is None
+    assert checked_place("toys://crate/a") == "toy://crate/a"
 
 
 def test_spark_is_told_what_the_declaration_says() -> None:

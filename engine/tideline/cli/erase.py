@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -12,7 +12,7 @@ from tideline.cli.hudi_only import open_hudi
 from tideline.cli.options import table_options
 from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
-from tideline.erasure.report import Erasure, HoldingFile, LandingSearch, Proof
+from tideline.erasure.report import Erasure, ErasureReport, HoldingFile, LandingSearch, Proof
 from tideline.errors import ConfigError
 from tideline.wording import counted
 
@@ -93,54 +93,61 @@ def erase_command(
             delete_landing_files=delete_landing_files,
             dry_run=dry_run,
         )
+    end_with(done, _lines(done), as_json=as_json)
+
+
+def end_with(done: ErasureReport, lines: Iterable[str], *, as_json: bool, **more: str) -> None:
+    """Print what an erasure of a table of either format did, `lines` between the two proofs, and
+    end with exit code 1 where it is not complete."""
     if as_json:
-        print_json(done.to_json_object())
+        print_json({**more, **done.to_json_object()})
     else:
-        _print(done)
+        if done.before is not None:
+            _print_proof("Before", done.before)
+        for line in lines:
+            print_line(line)
+        if done.after is not None:
+            _print_proof("After", done.after)
+        print_landing(done.landing)
+        for remark in done.remarks:
+            print_line(f"Not done: {remark}.")
+        for place in done.not_reached:
+            print_line(f"Not reached: {place}.")
     if not done.is_complete:
         raise click.exceptions.Exit(1)
 
 
-def _print(done: Erasure) -> None:
-    if done.before is not None:
-        print_proof("Before", done.before)
+def _lines(done: Erasure) -> Iterator[str]:
     if done.is_preview:
-        print_line(_would_erase(done))
+        yield _would_erase(done)
         for instant in done.savepoints:
-            print_line(f"In the way: the savepoint {instant}; --drop-savepoints gives it up.")
+            yield f"In the way: the savepoint {instant}; --drop-savepoints gives it up."
     else:
-        _print_steps(done)
-    if done.after is not None:
-        print_proof("After", done.after)
-    print_landing(done.landing)
-    for remark in done.remarks:
-        print_line(f"Not done: {remark}.")
-    for place in done.not_reached:
-        print_line(f"Not reached: {place}.")
+        yield from _steps(done)
 
 
 def _would_erase(done: Erasure) -> str:
     return f"Would erase {counted(done.matching, 'row')} of the table."
 
 
-def _print_steps(done: Erasure) -> None:
+def _steps(done: Erasure) -> Iterator[str]:
     at = f" at {done.deleted_at}" if done.deleted_at else ""
-    print_line(f"Deleted {counted(done.matching, 'row')}{at}.")
+    yield f"Deleted {counted(done.matching, 'row')}{at}."
     for instant in done.compacted:
-        print_line(f"Compacted at {instant}.")
+        yield f"Compacted at {instant}."
     for instant in done.savepoints:
-        print_line(f"Gave up the savepoint {instant}.")
+        yield f"Gave up the savepoint {instant}."
     if done.iceberg_snapshots_dropped:
-        print_line(f"Dropped {counted(done.iceberg_snapshots_dropped, 'Iceberg snapshot')}.")
-    print_line(f"Cleaned {counted(len(done.files_cleaned), 'file')} of older versions.")
+        yield f"Dropped {counted(done.iceberg_snapshots_dropped, 'Iceberg snapshot')}."
+    yield f"Cleaned {counted(len(done.files_cleaned), 'file')} of older versions."
     if done.partitions_dropped:
-        print_line(
+        yield (
             f"Dropped {', '.join(done.partitions_dropped)} from Hudi's metadata table, for bounds "
             "and keys there may be those of the rows. `tideline index create` makes them again."
         )
 
 
-def print_proof(title: str, proof: Proof) -> None:
+def _print_proof(title: str, proof: Proof) -> None:
     """What is on disk, file by file."""
     held = f"{counted(proof.rows, 'row')} on disk in {counted(len(proof.holding), 'file')}"
     print_line(f"{title}: {held}, of {proof.files_read:,} read.")

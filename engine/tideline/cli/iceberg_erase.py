@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from tideline.cli.command import command
 from tideline.cli.consent import ask, dry_run_option, is_asked, yes_option
 from tideline.cli.erase import (
+    end_with,
     landing_options,
     print_landing,
-    print_proof,
     refuse_without_landing,
 )
 from tideline.cli.iceberg_table import TableSource, iceberg_table_options
-from tideline.cli.output import print_json, print_line
 from tideline.cli.progress import progress
 from tideline.erasure.iceberg_rows import IcebergErasure, erase_iceberg_rows
 from tideline.erasure.source_files import LandingRequest
@@ -61,33 +62,19 @@ def erase_command(
         ask(f"{_would_erase(found)} Every older snapshot goes. Continue?", yes=yes)
     with progress("looking for the rows" if dry_run else "erasing the rows"):
         done = erase_iceberg_rows(table, where, proves=prove, landing=searched, is_preview=dry_run)
-    if as_json:
-        print_json({"table": table.io.location.uri, **done.to_json_object()})
-    else:
-        _print(done)
-    if not done.is_complete:
-        raise click.exceptions.Exit(1)
+    end_with(done, _lines(done), as_json=as_json, table=table.io.location.uri)
 
 
-def _print(done: IcebergErasure) -> None:
-    if done.before is not None:
-        print_proof("Before", done.before)
+def _lines(done: IcebergErasure) -> Iterator[str]:
     if done.is_preview:
-        print_line(_would_erase(done))
-    else:
-        files = counted(done.files_rewritten, "file")
-        print_line(f"Erased {counted(done.matching, 'row')}: {files} rewritten.")
-        print_line(
-            f"Expired {counted(done.snapshots_expired, 'snapshot')}, deleted "
-            f"{counted(done.files_deleted, 'file')}."
-        )
-    if done.after is not None:
-        print_proof("After", done.after)
-    print_landing(done.landing)
-    for remark in done.remarks:
-        print_line(f"Not done: {remark}.")
-    for place in done.not_reached:
-        print_line(f"Not reached: {place}.")
+        yield _would_erase(done)
+        return
+    files = counted(done.files_rewritten, "file")
+    yield f"Erased {counted(done.matching, 'row')}: {files} rewritten."
+    yield (
+        f"Expired {counted(done.snapshots_expired, 'snapshot')}, deleted "
+        f"{counted(done.files_deleted, 'file')}."
+    )
 
 
 def _would_erase(done: IcebergErasure) -> str:

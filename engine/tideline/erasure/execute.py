@@ -104,7 +104,7 @@ def erase_rows(
     report = Erasure(
         str(request.where),
         matching,
-        savepoints,
+        savepoints=savepoints,
         before=before,
         landing=_searched(table, request, spark),
         is_preview=request.is_preview,

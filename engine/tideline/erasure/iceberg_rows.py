@@ -20,7 +20,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,7 @@ from tideline.clock import Clock
 from tideline.erasure.iceberg_proof import Condition, prove_iceberg, refuse_other_refs
 from tideline.erasure.report import (
     NOT_REACHED_ICEBERG,
-    LandingSearch,
-    Proof,
-    is_clean,
-    not_reached,
+    ErasureReport,
 )
 from tideline.erasure.source_files import NO_LANDING, LandingRequest
 from tideline.errors import ConflictError, TidelineError
@@ -75,47 +72,27 @@ _FILE_BYTES_MIN = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergErasure:
+class IcebergErasure(ErasureReport):
     """What an erasure of an Iceberg table did, or with `is_preview` would do.
 
     `matching` are the rows in data files of the newest snapshot that matched, those included that
     deletes hide; `landing` is there for each prefix that was named.
     """
 
-    where: str
-    matching: int
+    UNSEEN: ClassVar[tuple[str, ...]] = NOT_REACHED_ICEBERG
+
     files_rewritten: int = 0
     files_added: int = 0
     snapshot_id: int | None = None
     delete_files_removed: int = 0
     snapshots_expired: int = 0
     files_deleted: int = 0
-    before: Proof | None = None
-    after: Proof | None = None
-    landing: tuple[LandingSearch, ...] = ()
-    remarks: tuple[str, ...] = ()
-    is_preview: bool = False
 
-    @property
-    def not_reached(self) -> tuple[str, ...]:
-        """Where it did not look."""
-        return not_reached(NOT_REACHED_ICEBERG, self.landing)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all was done, and neither the proof nor the landing prefixes, where these were
-        asked for, have anything left."""
-        return not self.remarks and is_clean(self.after, self.landing)
-
-    def to_json_object(self) -> dict[str, Any]:
-        """The report for machines."""
-        snapshot = None if self.snapshot_id is None else str(self.snapshot_id)
+    def _done(self) -> dict[str, Any]:
         return {
-            **members(self, "where", "matching", "files_rewritten", "files_added"),
-            "snapshot": snapshot,
+            **members(self, "files_rewritten", "files_added"),
+            "snapshot": None if self.snapshot_id is None else str(self.snapshot_id),
             **members(self, "delete_files_removed", "snapshots_expired", "files_deleted"),
-            **members(self, "before", "after", "landing", "remarks", "not_reached", "is_complete"),
-            "dry_run": self.is_preview,
         }
 
 

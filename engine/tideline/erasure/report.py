@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from tideline.hudi.timeline.instant_time import InstantTime
-from tideline.plain_json import members, plain_fields
+from tideline.plain_json import members
 from tideline.storage.object_store import ObjectInfo
 
 LANDING_NOT_REACHED = (
@@ -26,7 +25,7 @@ NOT_REACHED = (
     "names of partitions, as folders and on the timeline",
     _COPIES,
 )
-"""Where an erasure of a Hudi table never looks; a report says so."""
+"""Where an erasure of a Hudi table never looks."""
 NOT_REACHED_ICEBERG = (
     _STREAMS,
     "tables that are made of this one",
@@ -131,35 +130,15 @@ class LandingSearch:
         return members(self, *names)
 
 
-def not_reached(places: tuple[str, ...], landing: Collection[LandingSearch]) -> tuple[str, ...]:
-    """These places, and landing prefixes where none was named."""
-    return places if landing else (LANDING_NOT_REACHED, *places)
-
-
-def is_clean(after: Proof | None, landing: Iterable[LandingSearch]) -> bool:
-    """Whether neither a proof nor landing prefixes, where there are any, have anything left."""
-    return (after is None or after.is_clean) and all(search.is_clean for search in landing)
-
-
 @dataclass(frozen=True, slots=True)
-class Erasure:
-    """What an erasure did, or with `is_preview` would do.
+class ErasureReport:
+    """What an erasure of a table of either format found, and what it could not do."""
 
-    `matching` are the rows of the table that matched, `deleted_at` the commit that deleted them.
-    `savepoints` were given up, or are in the way. `partitions_dropped` are those of Hudi's metadata
-    table, for bounds and keys there may be those of the rows. `before` and `after` are there where
-    a proof was asked for, `landing` for each prefix that was named; `remarks` say what could not be
-    done.
-    """
+    UNSEEN: ClassVar[tuple[str, ...]] = ()
+    """Where such an erasure never looks; a report says so."""
 
     where: str
     matching: int
-    savepoints: tuple[InstantTime, ...] = ()
-    deleted_at: str | None = None
-    compacted: tuple[InstantTime, ...] = ()
-    files_cleaned: tuple[str, ...] = ()
-    partitions_dropped: tuple[str, ...] = ()
-    iceberg_snapshots_dropped: int = 0
     before: Proof | None = None
     after: Proof | None = None
     landing: tuple[LandingSearch, ...] = ()
@@ -168,17 +147,52 @@ class Erasure:
 
     @property
     def not_reached(self) -> tuple[str, ...]:
-        """Where it did not look."""
-        return not_reached(NOT_REACHED, self.landing)
+        """Where it did not look: landing prefixes, too, where none was named."""
+        return self.UNSEEN if self.landing else (LANDING_NOT_REACHED, *self.UNSEEN)
 
     @property
     def is_complete(self) -> bool:
         """Whether all was done, and neither the proof nor the landing prefixes, where these were
         asked for, have anything left."""
-        return not self.remarks and is_clean(self.after, self.landing)
+        is_proven = self.after is None or self.after.is_clean
+        return not self.remarks and is_proven and all(search.is_clean for search in self.landing)
+
+    def _done(self) -> dict[str, Any]:
+        """What was done to the table, for machines."""
+        return {}
 
     def to_json_object(self) -> dict[str, Any]:
         """The report for machines."""
-        whole = plain_fields(self)
-        del whole["is_preview"]
-        return whole | members(self, "not_reached", "is_complete", dry_run="is_preview")
+        found = ("before", "after", "landing", "remarks", "not_reached", "is_complete")
+        return {
+            **members(self, "where", "matching"),
+            **self._done(),
+            **members(self, *found, dry_run="is_preview"),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure(ErasureReport):
+    """What an erasure of a Hudi table did, or with `is_preview` would do.
+
+    `matching` are the rows of the table that matched, `deleted_at` the commit that deleted them.
+    `before` and `after` are there where a proof was asked for, `landing` for each prefix that was
+    named; `remarks` say what could not be done. `savepoints` were given up, or are in the way.
+    `partitions_dropped` are those of Hudi's metadata table, for bounds and keys there may be those
+    of the rows.
+    """
+
+    UNSEEN: ClassVar[tuple[str, ...]] = NOT_REACHED
+
+    savepoints: tuple[InstantTime, ...] = ()
+    deleted_at: str | None = None
+    compacted: tuple[InstantTime, ...] = ()
+    files_cleaned: tuple[str, ...] = ()
+    partitions_dropped: tuple[str, ...] = ()
+    iceberg_snapshots_dropped: int = 0
+
+    def _done(self) -> dict[str, Any]:
+        return {
+            **members(self, "savepoints", "deleted_at", "compacted", "files_cleaned"),
+            **members(self, "partitions_dropped", "iceberg_snapshots_dropped"),
+        }

@@ -15,9 +15,9 @@ from tideline.iceberg.table.catalog_name import with_catalogs
 from tideline.iceberg.table.file_system_table import FileSystemTable
 from tideline.publication.place import CatalogPlace
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import normalised
 from tideline.storage.object_store import ObjectStore
 from tideline.trust.author import Author
-from tideline.trust.named_places import normalised
 
 if TYPE_CHECKING:
     from tideline.iceberg.table.catalog_table import CatalogTable

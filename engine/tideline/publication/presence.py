@@ -16,8 +16,8 @@ from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.publication.operations import UnconfiguredCatalogError, operations_at
 from tideline.publication.place import CatalogPlace, stored_place
+from tideline.storage.named_places import normalised
 from tideline.storage.nested_tables import is_table_metadata_file
-from tideline.trust.named_places import normalised
 
 FIRST_VERSION = "00000-"
 """How the name of the metadata file begins with which a publication in a catalog begins."""

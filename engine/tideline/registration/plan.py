@@ -25,8 +25,8 @@ from tideline.registration.metastore import (
     RegisteredPartition,
     RegisteredTable,
 )
+from tideline.storage.named_places import normalised
 from tideline.trust.foreign_words import quoted
-from tideline.trust.named_places import normalised
 
 _TABLE_TYPE = "table_type"
 _REMEDY = "give another name, or drop it there if it is no longer used"

@@ -23,6 +23,8 @@ class StoreKind:
 
     - `scheme` is that of its URIs; `aliases` mean the same. `spelled` gives the one form of a URI
       from the whole text, what stands behind the scheme, and options. Raises ConfigError.
+      `plain` gives what is behind `scheme://` in the form by which places that a table names are
+      compared; it takes any text.
     - `option_names` are what a location may say of it, never a credential; `checked` gives them as
       they are kept. Raises ConfigError.
     - `opened` opens a URI with options and a connection, None for that of the environment.
@@ -41,6 +43,7 @@ class StoreKind:
     spelled: Callable[[str, str, Options], str]
     opened: Callable[[str, Options, Any], ObjectStore]
     aliases: tuple[str, ...] = ()
+    plain: Callable[[str], str] = lambda rest: rest.strip("/")
     option_names: tuple[str, ...] = ()
     checked: Callable[[Mapping[str, str | bool]], dict[str, str]] = lambda _: {}
     is_remote: bool = False

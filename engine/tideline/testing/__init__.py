@@ -1,4 +1,4 @@
-"""Test support that ships with the package: fakes, faults, contracts and servers.
+"""Test support, which the wheel leaves out: fakes, faults, contracts and servers.
 
-- stores that die, fake clocks, peers: this package
+- what to use for what: `README.md`
 """

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tideline.spark.session.connectors import MavenArtifact
+from tideline.storage.named_places import SETTING
 from tideline.testing.free_port import free_port
 from tideline.testing.maven_jars import fetched_jars, require_jars
 from tideline.testing.peer_environment import (
@@ -29,7 +30,6 @@ from tideline.testing.peer_environment import (
     PeerUnavailableError,
     prepare_iceberg_peer,
 )
-from tideline.trust.named_places import SETTING
 
 VERSION = "1.10.1"
 """The newest whose server is published."""

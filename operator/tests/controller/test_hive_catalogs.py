@@ -22,6 +22,7 @@ from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.testing.hive_metastore_server import HiveMetastoreServer
 from tideline_operator.api_objects import LAKE_CATALOGS, LAKE_TABLES
 from tideline_operator.testing.controller_case import ControllerCase
+from tideline_operator.testing.local_run import run_apart
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("hive_metastore")
@@ -156,16 +157,7 @@ def test_the_tables_of_a_metastore_are_listed(case: ControllerCase, shop: Shop) 
 def run(folder: Path, *documents: dict[str, Any]) -> list[dict[str, Any]]:
     """The events of `tideline run --once`."""
     (folder / "lake.yaml").write_text(yaml.safe_dump_all(documents))
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "run", "-f", "lake.yaml", "--once", "--json"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return run_apart(folder, "lake.yaml")
 
 
 def declared(kind: str, name: str, **spec: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tideline.testing.fake_clock import FakeClock
 from tideline.testing.iceberg_model import IcebergModel
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.resources.loading import load_resources
+from tideline_operator.testing.local_run import run_apart
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -29,7 +30,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-WAIT_S = 240.0
 APPENDS = 6
 NAMES = ("sales.orders", "sales.order_lines", "tmp.scratch")
 SERVICES = """
@@ -80,16 +80,7 @@ def without_catalog(catalog: SqlCatalog, *names: str) -> None:
 
 def run(folder: Path, *options: str, exit_code: int = 0) -> list[dict[str, Any]]:
     """The events of a run."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "run", "-f", "lake.yaml", "--once", "--json", *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WAIT_S,
-    )
-    assert done.returncode == exit_code, done.stderr + done.stdout
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return run_apart(folder, "lake.yaml", *options, code=exit_code)
 
 
 def finished(events: list[dict[str, Any]]) -> set[tuple[str, str]]:

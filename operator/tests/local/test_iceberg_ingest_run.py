@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,8 @@ import yaml
 
 import tideline
 from tideline_operator.local.reconciler import SET_ASIDE
+from tideline_operator.testing.local_run import run_apart
 
-WAIT_S = 400.0
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 YAML = """
 apiVersion: tideline.dev/v1alpha1
@@ -61,16 +59,7 @@ class Workspace:
 
     def run(self, *options: str, code: int = 0) -> list[dict[str, Any]]:
         """The events."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tideline", "run", "-f", "orders.yaml", "--json", *options],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=WAIT_S,
-        )
-        assert done.returncode == code, done.stderr + done.stdout
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return run_apart(self.folder, "orders.yaml", *options, code=code)
 
     def ids(self) -> list[Any]:
         table = tideline.open_iceberg(str(self.folder / "table"))
@@ -91,9 +80,9 @@ def test_files_go_in_and_small_ones_are_rewritten(tmp_path: Path) -> None:
     space = Workspace(tmp_path, "parquet")
     for number in range(3):
         space.land(f"{number}.parquet", pa.table({"id": [2 * number, 2 * number + 1]}), number + 1)
-    space.run("--once", "--dry-run")
+    space.run("--dry-run")
     assert not (tmp_path / "table").exists()
-    space.run("--once")
+    space.run()
     assert space.ids() == [*range(6)]
     table = tideline.open_iceberg(str(tmp_path / "table"))
     operations = [snapshot.operation for snapshot in table.snapshots]
@@ -102,7 +91,7 @@ def test_files_go_in_and_small_ones_are_rewritten(tmp_path: Path) -> None:
     assert status["checkpoint"] == "generation 3 up to 2.parquet"
     space.land("3.parquet", pa.table({"id": [6], "more": ["x"]}), 9)
     (tmp_path / ".tideline/default.orders.status.json").unlink()
-    space.run("--once")
+    space.run()
     assert space.ids() == [*range(7)]
 
 
@@ -122,15 +111,15 @@ def test_rows_are_replaced_and_deleted_and_services_run_beside(tmp_path: Path) -
     changes = {"id": [1, 2, 3, 5], "n": [2, 2, 4, 1], flag: [False, True, True, False]}
     space.land("1.parquet", pa.table(changes), 2)
     space.land("2.parquet", pa.table({"id": [4, 6], "n": [0, 1]}), 3)
-    space.run("--once")
+    space.run()
     assert space.rows() == [(1, 2), (3, 5), (4, 1), (5, 1), (6, 1)]
     table = tideline.open_iceberg(str(tmp_path / "table"))
     assert table.schema.names == ["id", "n"]
-    space.run("--once")
+    space.run()
     assert space.rows() == [(1, 2), (3, 5), (4, 1), (5, 1), (6, 1)]
     space.land("3.parquet", pa.table({"id": [6], "n": [2], "more": ["x"]}), 9)
     (tmp_path / ".tideline/default.orders.status.json").unlink()
-    space.run("--once")
+    space.run()
     assert space.rows()[-1] == (6, 2)
     assert space.status()["ingest"]["landing"]["checkpoint"] == "generation 4 up to 3.parquet"
 
@@ -140,10 +129,10 @@ def test_rows_are_replaced_and_deleted_and_services_run_beside(tmp_path: Path) -
 def test_changes_in_text_that_do_not_fit_are_set_aside(tmp_path: Path) -> None:
     space = Workspace(tmp_path, "csv", "upsert", "    deleteWhen: \"state = 'gone'\"\n")
     space.land("a.csv", "id,n,state\n1,1,a\n2,2,a\n3,3,a\n", 1)
-    space.run("--once")
+    space.run()
     # Of a delete the key is enough; what is left needs an order.
     space.land("b.csv", "id,n,state\n1,,gone\n2,,a\n,5,a\n3,4,b\n2,1,b\n", 2)
-    space.run("--once", code=SET_ASIDE)
+    space.run(code=SET_ASIDE)
     assert space.rows() == [("2", 2), ("3", 4)]
     kept = next((tmp_path / "landing/_quarantine").glob("b.*")).read_text().splitlines()
     assert sorted(json.loads(row)["reason"] for row in kept) == [
@@ -157,10 +146,10 @@ def test_changes_in_text_that_do_not_fit_are_set_aside(tmp_path: Path) -> None:
 def test_rows_of_text_that_do_not_fit_are_set_aside(tmp_path: Path) -> None:
     space = Workspace(tmp_path, "csv")
     space.land("a.csv", "id,n\n1,1\n2,2\n", 1)
-    space.run("--once")
+    space.run()
     space.land("b.csv", "id,n\n3,3\nx,4\n,5\n", 2)
     space.land("c.csv", "n\n6\n", 3)
-    space.run("--once", code=SET_ASIDE)
+    space.run(code=SET_ASIDE)
     assert space.ids() == ["1", "2", "3", "x"]
     kept = sorted(path.name for path in (tmp_path / "landing/_quarantine").iterdir())
     assert [name.split(".")[0] for name in kept] == ["b", "c"]

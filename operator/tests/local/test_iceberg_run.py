@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ import pytest
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.storage.location import StoreLocation
 from tideline.testing.iceberg_peer import IcebergPeer
+from tideline_operator.testing.local_run import run_apart
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.interop]
 
-WAIT_S = 400.0
 APPENDS = 6
 DAYS_AGO_S = 10 * 86_400.0
 YAML = """
@@ -99,16 +97,7 @@ class Workspace:
 
     def run(self, exit_code: int = 0) -> list[dict[str, Any]]:
         """The events of a run."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tideline", "run", "-f", "orders.yaml", "--once", "--json"],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=WAIT_S,
-        )
-        assert done.returncode == exit_code, done.stderr + done.stdout
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return run_apart(self.folder, "orders.yaml", code=exit_code)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """What Iceberg's own Spark runtime reads."""

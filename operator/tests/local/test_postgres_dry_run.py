@@ -4,28 +4,19 @@ says before the server gives the slot up."""
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 
 import pytest
 
-from tideline.cli.main import run
 from tideline.testing.postgres_server import NO_CHECKPOINTS, PostgresDatabase, fill_log, own_server
+from tideline_operator.testing.local_run import declare_table, run_here
 
 pytestmark = pytest.mark.postgres
 
-_YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {{name: orders}}
-spec:
-  location: table
-  recordKey: [id]
-  ingest:
-  - name: orders
-    source: {{format: postgres, table: public.orders, slot: {slot}}}
-    trigger: {{once: true}}
-"""
+
+def declared(folder: Path, database: PostgresDatabase) -> Path:
+    source = f"{{format: postgres, table: public.orders, slot: {database.slot}}}"
+    return declare_table(folder, source, trigger="{once: true}")
 
 
 def test_a_dry_run_makes_neither_publication_nor_slot(
@@ -34,9 +25,7 @@ def test_a_dry_run_makes_neither_publication_nor_slot(
     postgres.execute(
         "create table orders (id bigint primary key, v text)", "insert into orders values (1, 'a')"
     )
-    path = tmp_path / "laketable.yaml"
-    path.write_text(textwrap.dedent(_YAML.format(slot=postgres.slot)))
-    command = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
+    path = declared(tmp_path, postgres)
 
     def made() -> list[tuple[object, ...]]:
         slots = (
@@ -45,12 +34,12 @@ def test_a_dry_run_makes_neither_publication_nor_slot(
         return postgres.execute(f"{slots} union all select pubname::text from pg_publication")
 
     capsys.readouterr()
-    assert run([*command, "--dry-run", "--json"]) == 0
+    assert run_here(path, "--dry-run", "--json") == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert any("ingest" in json.dumps(event) for event in events)
     assert made() == []
     assert not (tmp_path / "table").exists()
-    assert run(command) == 0
+    assert run_here(path) == 0
     assert len(made()) == 2
 
 
@@ -61,14 +50,12 @@ def test_a_slot_is_named_before_it_is_given_up(
     with own_server(**NO_CHECKPOINTS, **settings) as server, PostgresDatabase(server) as database:
         monkeypatch.setenv("POSTGRES_URI", database.uri)
         database.execute("create table orders (id bigint primary key, v text)")
-        path = tmp_path / "laketable.yaml"
-        path.write_text(textwrap.dedent(_YAML.format(slot=database.slot)))
-        command = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
-        assert run(command) == 0
+        path = declared(tmp_path, database)
+        assert run_here(path) == 0
         assert "unreserved" not in capsys.readouterr().out
         database.execute("insert into orders values (1, 'a')")
         fill_log(database, 40, 40)
-        assert run(command) == 0
+        assert run_here(path) == 0
         said = capsys.readouterr()
         words = f"slot {database.slot} is unreserved: the server gives it up at its next checkpoint"
         assert words in said.out + said.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import textwrap
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,42 +10,23 @@ from pathlib import Path
 import pytest
 
 import tideline
-from tideline.cli.main import run
 from tideline.testing.kafka_broker import KafkaBroker, build
 from tideline.testing.kafka_cluster import FIRST, SECOND, KafkaCluster
 from tideline.testing.kafka_topics import KafkaTopics
 from tideline.testing.maven_jars import require_jars
 from tideline.testing.topic_feed import values
+from tideline_operator.testing.local_run import KEYED_VALUES, declare_table, run_here
 
 pytestmark = pytest.mark.kafka
 
-_YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {name: orders}
-spec:
-  location: orders
-  recordKey: [id]
-  ordering: [ts]
-  schema:
-  - {name: id, type: long}
-  - {name: ts, type: long}
-  - {name: v, type: string}
-  ingest:
-  - name: feed
-    source: {format: kafka, brokers: 'BROKERS', topics: [TOPIC]}
-"""
-
 
 def run_once(folder: Path, broker: KafkaTopics, topic: str) -> int:
-    file = folder / "orders.yaml"
-    text = _YAML.replace("BROKERS", broker.address).replace("TOPIC", topic)
-    file.write_text(textwrap.dedent(text))
-    return run(["run", "-f", str(file), "--once", "--state", str(folder / "state")])
+    source = f"{{format: kafka, brokers: '{broker.address}', topics: [{topic}]}}"
+    return run_here(declare_table(folder, source, KEYED_VALUES))
 
 
 def ids(folder: Path) -> list[int]:
-    found = tideline.open(str(folder / "orders")).to_arrow(["id"])
+    found = tideline.open(str(folder / "table")).to_arrow(["id"])
     return sorted(found.column("id").to_pylist())
 
 
@@ -71,8 +51,8 @@ def test_records_that_wait_for_a_transaction_are_said_with_their_number_and_sinc
     said = capsys.readouterr().err
     since = f"{datetime.fromtimestamp(since_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     assert (
-        f"orders  feed: 3 offsets of {topic}/0 from 2 on wait for a transaction that is open; the "
-        f"oldest is of {since}: where nobody ends it, find it with "
+        f"orders  orders: 3 offsets of {topic}/0 from 2 on wait for a transaction that is open; "
+        f"the oldest is of {since}: where nobody ends it, find it with "
         "kafka-transactions.sh find-hanging, and abort it"
     ) in said
     assert said.count("wait for a transaction") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,24 +9,11 @@ import pytest
 import tideline
 from tideline.cli.main import run
 from tideline.testing.postgres_server import PostgresDatabase
+from tideline_operator.testing.local_run import declare_table, run_here
 
 pytestmark = pytest.mark.postgres
 
 HUDI, ICEBERG = "type: MERGE_ON_READ", "format: Iceberg"
-_YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {{name: orders}}
-spec:
-  location: table
-  {form}
-  recordKey: [id]
-  resync: {{orders: {number}}}
-  ingest:
-  - name: orders
-    source: {{format: postgres, table: public.orders, slot: {slot}}}
-    trigger: {{once: true}}
-"""
 _SOURCE = """
 apiVersion: tideline.dev/v1alpha1
 kind: LakeSource
@@ -40,13 +26,9 @@ spec:
 
 
 def declared(folder: Path, database: PostgresDatabase, number: int = 0, form: str = HUDI) -> Path:
-    path = folder / "laketable.yaml"
-    path.write_text(textwrap.dedent(_YAML.format(slot=database.slot, number=number, form=form)))
-    return path
-
-
-def take_in(path: Path) -> int:
-    return run(["run", "-f", str(path), "--once", "--state", str(path.parent / "state")])
+    source = f"{{format: postgres, table: public.orders, slot: {database.slot}}}"
+    spec = f"{form}\nresync: {{orders: {number}}}"
+    return declare_table(folder, source, spec, trigger="{once: true}")
 
 
 def stored(folder: Path, name: str = "table") -> list[int]:
@@ -81,7 +63,7 @@ def test_a_table_that_lost_its_slot_is_copied_again(
         "insert into orders select g, 'a' from generate_series(1, 9) g",
     )
     path = declared(tmp_path, postgres, form=form)
-    assert take_in(path) == 0
+    assert run_here(path) == 0
     postgres.execute(
         f"select pg_drop_replication_slot('{postgres.slot}')",
         "delete from orders where id in (2, 9)",
@@ -96,12 +78,12 @@ def test_a_table_that_lost_its_slot_is_copied_again(
             assert stored(tmp_path) == [*range(1, 10)]
     else:
         path = declared(tmp_path, postgres, 1, form)
-    assert take_in(path) == 0, capsys.readouterr()
+    assert run_here(path) == 0, capsys.readouterr()
     assert stored(tmp_path) == [1, 3, 4, 5, 6, 7, 8, 10]
     assert run(["verify", "-f", str(path)]) == 0
     # It is done once.
     before = commits(tmp_path, form)
-    assert take_in(path) == 0
+    assert run_here(path) == 0
     assert commits(tmp_path, form) == before
 
 
@@ -115,8 +97,8 @@ def test_what_has_read_nothing_yet_is_refused_and_a_first_copy_is_not_made_twice
     path = declared(tmp_path, postgres, 3)
     assert run(["resync", "-f", str(path)]) == 2
     assert "the next ingest reads all of it" in capsys.readouterr().err
-    assert take_in(path) == 0
-    assert take_in(path) == 0
+    assert run_here(path) == 0
+    assert run_here(path) == 0
     history = tideline.open(str(tmp_path / "table")).timeline()
     assert len(history.writes().completed().instants) == 2
 
@@ -132,7 +114,7 @@ def test_tables_of_a_lakesource_are_named_as_on_the_server(
     postgres.execute("create table keyless (id int)")
     path = tmp_path / "source.yaml"
     path.write_text(_SOURCE.format(slot=postgres.slot))
-    assert take_in(path) == 0
+    assert run_here(path) == 0
     postgres.execute(
         f"select pg_drop_replication_slot('{postgres.slot}')",
         "delete from orders where id in (2, 9)",
@@ -150,11 +132,11 @@ def test_tables_of_a_lakesource_are_named_as_on_the_server(
     assert run(["resync", "-f", str(path), "public.orders", "--dry-run"]) == 0
     assert run(["resync", "-f", str(path), "public.orders"]) == 0
     # The other one says that it is lost.
-    assert take_in(path) == 2
+    assert run_here(path) == 2
     assert "default/shop-public-items  stopped: postgres: " in capsys.readouterr().out
     assert stored(tmp_path, "lake/public/orders") == [1, 3, 4, 5, 6, 7, 8]
     assert run(["resync", "-f", str(path), str(tmp_path / "lake/public/items")]) == 0
-    assert take_in(path) == 0, capsys.readouterr()
+    assert run_here(path) == 0, capsys.readouterr()
     assert stored(tmp_path, "lake/public/items") == [1, 2, 3, 4, 6, 7, 8, 9]
     for name in ("shop-public-items", "public.orders"):
         assert run(["verify", "-f", str(path), name]) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ import pyarrow.parquet as pq
 import tideline
 from tideline.hudi.open_table import open_table
 from tideline.storage.location import StoreLocation
+from tideline_operator.testing.local_run import run_apart
 
-WAIT_S = 240.0
 YAML = """
 apiVersion: tideline.dev/v1alpha1
 kind: LakeTable
@@ -42,16 +40,7 @@ def land(folder: Path, number: int, city: str) -> None:
 def run(folder: Path, indexes: str, *, exit_code: int = 0) -> list[dict[str, Any]]:
     """What a run finished."""
     (folder / "table.yaml").write_text(f"{YAML}  indexes: [{indexes}]\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once", "--json"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WAIT_S,
-    )
-    assert done.returncode == exit_code, done.stdout + done.stderr
-    events = map(json.loads, done.stdout.splitlines())
+    events = run_apart(folder, "table.yaml", code=exit_code)
     return [event for event in events if event["event"] == "finished"]
 
 

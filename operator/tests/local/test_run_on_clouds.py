@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import pytest
 
 import tideline
 from tideline.storage.location import StoreLocation
+from tideline_operator.testing.local_run import run_process
 
-WAIT_S = 400.0
 FILES = 4
 HUDI = """
   recordKey: [id]
@@ -93,15 +91,7 @@ def land(location: StoreLocation, numbers: range) -> None:
 def run(folder: Path, text: str, *options: str, code: int = 0) -> list[Mapping[str, Any]]:
     """The events of a run over a file with this text."""
     (folder / "people.yaml").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "run", "-f", "people.yaml", "--once", "--json",
-         *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WAIT_S,
-    )  # fmt: skip
+    done = run_process(folder, "people.yaml", "--json", *options)
     assert done.returncode == code, done.stderr + done.stdout
     shown = done.stdout + done.stderr
     assert "some-bearer-token" not in shown

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -15,8 +12,7 @@ from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.look import list_arrived
 from tideline.storage.location import StoreLocation
 from tideline_operator.local.reconciler import SET_ASIDE
-
-WAIT_S = 300.0
+from tideline_operator.testing.local_run import run_process
 
 YAML = """
 apiVersion: tideline.dev/v1alpha1
@@ -44,15 +40,7 @@ spec:
 def run(folder: Path, root: str, endpoint: str) -> tuple[int, str, str]:
     text = textwrap.dedent(YAML) % {"root": root, "endpoint": endpoint}
     (folder / "table.yaml").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-        env=os.environ,
-    )
+    done = run_process(folder, "table.yaml")
     return done.returncode, done.stdout, done.stderr
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,10 @@ from tideline.hudi.open_table import open_table
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.timeline.instant import Action
 from tideline.storage.location import StoreLocation
+from tideline_operator.testing.local_run import run_apart
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-WAIT_S = 400.0
 FILES = 7
 YAML = """
 apiVersion: tideline.dev/v1alpha1
@@ -70,16 +68,7 @@ class Workspace:
 
     def run(self) -> list[dict[str, Any]]:
         """The events of a run that ends well."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once", "--json"],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=WAIT_S,
-        )
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return run_apart(self.folder, "table.yaml")
 
     def table(self) -> HoodieTable:
         return open_table(StoreLocation.of(str(self.folder / "table")))

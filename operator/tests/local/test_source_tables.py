@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import tideline
-from tideline.cli.main import run
 from tideline.errors import ConfigError
 from tideline.ingest.sources.checkpoint import Checkpoint
 from tideline.ingest.sources.postgres import ahead
@@ -21,6 +20,7 @@ from tideline.testing.postgres_server import PostgresDatabase
 from tideline_operator.local.source_tables import SourceTables
 from tideline_operator.resources.lake_source import INGEST
 from tideline_operator.resources.loading import load_resources
+from tideline_operator.testing.local_run import run_here
 
 SOURCE = """
 apiVersion: tideline.dev/v1alpha1
@@ -232,12 +232,11 @@ def test_a_run_ends_and_makes_no_empty_commits_where_no_look_has_time(
     postgres.execute(*(TABLE.format(name) for name in ("items", "orders")))
     path = tmp_path / "lake.yaml"
     path.write_text(SOURCE.format(slot=postgres.slot))
-    once = ["run", "-f", str(path), "--once", "--state", str(tmp_path / "state")]
-    assert run(once) == 0
+    assert run_here(path) == 0
     monkeypatch.setattr(ahead, "_LOOKED_S", 0.0)
     for number in range(3):
         postgres.execute(f"insert into items values ({number}, 'x')")
-        assert run(once) == 0
+        assert run_here(path) == 0
     items, orders = (tideline.open(str(tmp_path / f"lake/public/{name}")) for name in NAMES)
     assert items.to_arrow().num_rows == 3
     # The slot, the copy.

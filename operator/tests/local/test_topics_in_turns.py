@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import secrets
-import textwrap
 from pathlib import Path
 
 import pytest
 
 import tideline
-from tideline.cli.main import run
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import values
+from tideline_operator.testing.local_run import KEYED_VALUES, declare_table, run_here
 
 pytestmark = pytest.mark.kafka
-
-_YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {name: NAME}
-spec:
-  location: NAME
-  type: MERGE_ON_READ
-  recordKey: [id]
-  ordering: [ts]
-  schema:
-  - {name: id, type: long}
-  - {name: ts, type: long}
-  - {name: v, type: string}
-  ingest:
-  - name: topic
-    source: {format: kafka, brokers: 'BROKERS', topics: [TOPIC], maxRecordsPerCommit: 500}
-    trigger: {every: 1s}
-"""
 
 
 def commits(folder: Path) -> list[str]:
@@ -48,11 +28,13 @@ def test_a_table_with_a_huge_topic_commits_once_before_the_next_table_does(
         topic = f"{name}-{secrets.token_hex(4)}"
         kafka_broker.create_topic(topic)
         kafka_broker.produce(topic, values((n, 1, "a") for n in range(count)))
-        text = _YAML.replace("NAME", name).replace("BROKERS", kafka_broker.address)
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(textwrap.dedent(text.replace("TOPIC", topic)))
-    state = str(tmp_path / "state")
-    assert run(["run", "-f", str(tmp_path), "--once", "--state", state]) == 0
+        source = (
+            f"{{format: kafka, brokers: '{kafka_broker.address}', topics: [{topic}], "
+            "maxRecordsPerCommit: 500}"
+        )
+        spec = f"type: MERGE_ON_READ{KEYED_VALUES}"
+        declare_table(tmp_path, source, spec, name=name, location=name)
+    assert run_here(tmp_path) == 0
     huge, (small,) = commits(tmp_path / "a-huge"), commits(tmp_path / "b-small")
     assert len(huge) == 10
     assert huge[0] < small < huge[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,7 @@ import tideline
 from tideline.cli.main import run
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import values
-
-_YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {name: orders}
-spec:
-  location: table
-  %s
-  recordKey: [id]
-  ordering: [ts]
-  schema:
-  - {name: id, type: long}
-  - {name: ts, type: long}
-  - {name: v, type: string}
-  ingest:
-  - name: orders
-    source: %s
-    trigger: {every: 1s}
-"""
+from tideline_operator.testing.local_run import KEYED_VALUES, declare_table, run_here
 
 _SECOND = """\
   - name: {name}
@@ -45,13 +26,11 @@ _SECOND = """\
 
 
 def declared(folder: Path, source: str, kind: str = "type: MERGE_ON_READ") -> Path:
-    path = folder / "laketable.yaml"
-    path.write_text(textwrap.dedent(_YAML % (kind, source)))
-    return path
+    return declare_table(folder, source, f"{kind}{KEYED_VALUES}")
 
 
 def take_in(path: Path) -> None:
-    assert run(["run", "-f", str(path), "--once", "--state", str(path.parent / "state")]) == 0
+    assert run_here(path) == 0
 
 
 @pytest.mark.kafka

@@ -15,6 +15,7 @@ from tideline.hudi.services.clustering.service import CLUSTERING
 from tideline.hudi.services.compaction.service import COMPACTION
 from tideline.hudi.services.savepoint.record import Savepoint
 from tideline.hudi.table.create import TableDefinition, create_table
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import TableType
 from tideline.hudi.timeline.active import ActiveTimeline
@@ -26,12 +27,11 @@ from tideline.ingest.operation.operation import RunService
 from tideline.ingest.sources.checkpoint import INGEST_KEY
 from tideline.storage.heartbeat import heartbeat_path
 from tideline.storage.location import StoreLocation
-from tideline_operator.decide.observed import FileCounts, ObservedTable
+from tideline_operator.decide.observed import ObservedTable
 from tideline_operator.decide.planner import plan
 from tideline_operator.decide.service_triggers import service_needs
 from tideline_operator.observe import observation
-from tideline_operator.observe.file_counts import count_files
-from tideline_operator.observe.observation import Observer
+from tideline_operator.observe.observation import Observer, count_files
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.testing.table_states import EMPTY, at, resolved, starts
 
@@ -180,7 +180,8 @@ def test_files_are_counted_after_a_change_and_not_again(lake: Lake) -> None:
     (Path(str(lake.table.store.local_path("rome"))) / ".hoodie_partition_metadata").write_bytes(
         f"commitTime={time}\npartitionDepth=1\n".encode()
     )
-    assert lake.see().counts == FileCounts(files=2, size_bytes=120, small_files=2, log_files=0)
+    expected = FileCounts(partitions=1, file_groups=2, base_files=2, small_files=2, size_bytes=120)
+    assert lake.see().counts == expected
     assert lake.see().counts is None
     time = lake.commit()
     lake.file(f"a-0_0-1-1_{time}.parquet", 60)

@@ -11,6 +11,7 @@ import pytest
 
 from tideline.errors import ConfigError, StorageUnavailableError, TidelineError
 from tideline.hudi.services.registry import service_named
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action, Instant, State
 from tideline.hudi.timeline.instant_time import InstantTime
@@ -18,7 +19,7 @@ from tideline.iceberg.services.due_facts import IcebergFiles
 from tideline.storage.refusals import MissingBucketError
 from tideline.storage.s3.client import S3Credentials
 from tideline.testing.iceberg_model import IcebergModel
-from tideline_operator.decide.observed import FileCounts, Observed, ObservedPending
+from tideline_operator.decide.observed import Observed, ObservedPending
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.observe.observation import Observer
 from tideline_operator.reading.calls import Failure, ReadingFailedError

@@ -18,7 +18,8 @@ from tideline_operator.resources.lake_store import LakeStore, StoreClientCertifi
 from tideline_operator.resources.loading import load_resources
 from tideline_operator.resources.parsing import parse_object
 from tideline_operator.resources.resolving import resolve_table, store_options
-from tideline_operator.resources.table_rules import REMOTE_SCHEMES
+from tideline_operator.resources.store_families import FAMILIES
+from tideline_operator.resources.table_rules import REMOTE_SCHEMES, store_fault
 
 TABLE = """
 apiVersion: tideline.dev/v1alpha1
@@ -222,10 +223,12 @@ def test_stores_of_other_clouds_have_the_options_of_their_kind(
 
 
 def test_rules_know_the_schemes_of_all_stores_at_servers() -> None:
-    kinds = [kind for kind in KINDS.values() if kind.is_remote]
-    assert (
-        tuple(scheme for kind in kinds for scheme in (kind.scheme, *kind.aliases)) == REMOTE_SCHEMES
-    )
+    at_servers = [kind.scheme for kind in KINDS.values() if kind.is_remote]
+    assert at_servers == [*FAMILIES]
+    for scheme in ("s3", "s3a", "gs", "gcs", "abfss", "az", "wasbs"):
+        assert scheme in REMOTE_SCHEMES
+        assert [field for field, _ in store_fault(f"{scheme}://lake/t", None)] == ["storeRef"]
+    assert [*store_fault("/lake/t", None)] == []
 
 
 def emptied(text: str, source: str = "taken: Remove") -> str:

@@ -9,12 +9,14 @@ from urllib.parse import parse_qs
 from tideline.errors import ConfigError, TidelineError
 from tideline.secret_values import note_secrets
 from tideline.storage.azure.keys import AzureKeys
+from tideline.storage.azure.kind import AZURE
 from tideline.storage.egress.client_certificate import ClientCertificate
 from tideline.storage.gcs.identity import GoogleKey
+from tideline.storage.gcs.kind import GCS
 from tideline.storage.remote.connection import SecretKeys
 from tideline.storage.s3.client import S3Credentials
 from tideline_operator.api_objects import Manifest
-from tideline_operator.resources.secret_keys import (
+from tideline_operator.resources.store_families import (
     ACCESS_KEY_ID,
     ACCOUNT_KEY,
     AUTHORITY_HOST,
@@ -42,9 +44,9 @@ class SecretProblemError(TidelineError):
 
 def store_credentials(secret: Manifest, scheme: str) -> SecretKeys:
     """The credentials of a store whose locations have the scheme. Raises SecretProblemError."""
-    if scheme == "gs":
+    if scheme == GCS.scheme:
         return _of_google(secret)
-    if scheme == "abfss":
+    if scheme == AZURE.scheme:
         return _of_azure(secret)
     key_id, key = (_text(secret, name) for name in (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
     token = _text(secret, SESSION_TOKEN) if _has(secret, SESSION_TOKEN) else None

@@ -9,6 +9,7 @@ from enum import Enum
 from tideline.hudi.services.due_facts import NO_HOLDS, ArchivalHolds
 from tideline.hudi.services.last_clean import LastClean
 from tideline.hudi.services.registry import TableService
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.hudi.timeline.known_zone import KNOWN_UTC, KnownZone
@@ -72,16 +73,6 @@ class TableHistory:
     archival_holds: ArchivalHolds = NO_HOLDS
     ingests: frozenset[InstantTime] = frozenset()
     zone: KnownZone = KNOWN_UTC
-
-
-@dataclass(frozen=True, slots=True)
-class FileCounts:
-    """The table's files in short: the newest base files, and the log files on top of them."""
-
-    files: int = 0
-    size_bytes: int = 0
-    small_files: int = 0
-    log_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tideline.hudi.index.index_type import IndexType
 from tideline.hudi.table.layout.known_layouts import layout_of_new
-from tideline.hudi.table.partial_updates import PartialUpdateMode
+from tideline.hudi.table.partial_updates import UNAVAILABLE, PartialUpdateMode
 from tideline.hudi.table.table_config import PARTIAL_UPDATE_MODE, UNAVAILABLE_PROPERTY
 from tideline.ingest.column_type import Column
 from tideline.ingest.operation.operation import (
@@ -30,7 +30,6 @@ from tideline.ingest.operation.operation import (
     operation_id,
 )
 from tideline.ingest.sources.checkpoint import Checkpoint
-from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Range
 from tideline_operator.decide.engine_setting import engine_setting
 from tideline_operator.decide.service_settings import (

@@ -36,7 +36,7 @@ from tideline_operator.resources.lake_table import PodResources
 from tideline_operator.resources.metadata import API_VERSION
 from tideline_operator.resources.quantity import memory_bytes, memory_text
 from tideline_operator.resources.resolved import ResolvedTable
-from tideline_operator.resources.secret_keys import CERTIFICATE_KEYS, SECRET_KEYS
+from tideline_operator.resources.store_families import CERTIFICATE_KEYS, FAMILIES
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "tideline-operator"
@@ -258,7 +258,7 @@ def required_parts(labels: Mapping[str, str], secrets: StoreSecrets) -> Manifest
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}]
     volumes: list[Manifest] = []
     if secrets.credentials is not None:
-        keys = SECRET_KEYS[secrets.scheme]
+        keys = FAMILIES[secrets.scheme]
         variables += [_from_secret(key, secrets.credentials) for key in keys.required]
         variables += [
             _from_secret(key, secrets.credentials, optional=True) for key in keys.optional

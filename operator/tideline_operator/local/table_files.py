@@ -8,23 +8,14 @@ from pathlib import Path
 from tideline.clock import Clock, SystemClock
 from tideline.errors import TidelineError
 from tideline.ingest.sources.source import Available
-from tideline.storage.azure.kind import AZURE
 from tideline.storage.egress.client_files import ClientFiles
-from tideline.storage.gcs.kind import GCS
-from tideline.storage.s3.kind import S3
 from tideline_operator.local.catalog_tables import CatalogTables
 from tideline_operator.local.source_tables import SourceTables
 from tideline_operator.report.held_up import held_up_words
 from tideline_operator.resources.lake_store import LakeStore
 from tideline_operator.resources.loading import ResourceSet, load_resources
 from tideline_operator.resources.resolved import ResolvedTable
-
-_S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-_CREDENTIALS = {
-    GCS.scheme: "such as GOOGLE_APPLICATION_CREDENTIALS",
-    AZURE.scheme: "such as AZURE_STORAGE_ACCOUNT_KEY",
-}
-"""Where one of several variables is enough."""
+from tideline_operator.resources.store_families import FAMILIES
 
 
 class TableFiles:
@@ -127,11 +118,10 @@ class TableFiles:
 def _store_notes(store: LakeStore, present: set[str]) -> list[str]:
     if store.spec.credentials is None:
         return []
-    wanted = _S3_KEYS if store.spec.scheme == S3.scheme else ()
-    named = _CREDENTIALS.get(store.spec.scheme) or " and ".join(wanted)
-    missing = [name for name in wanted if name not in present]
+    family = FAMILIES[store.spec.scheme]
+    missing = [name for name in family.required if name not in present]
     text = (
-        f"LakeStore {store.metadata}: here credentials come from the environment ({named}), not "
-        f"from Secret {store.spec.credentials.secret_name}"
+        f"LakeStore {store.metadata}: here credentials come from the environment "
+        f"({family.variables}), not from Secret {store.spec.credentials.secret_name}"
     )
     return [f"{text}; missing: {', '.join(missing)}" if missing else text]

@@ -20,6 +20,7 @@ from tideline.errors import ConfigError, ObjectNotFoundError, TidelineError
 from tideline.hudi.open_table import open_table
 from tideline.hudi.recovery.execute import FailedWrites, find_failed_writes
 from tideline.hudi.services.registry import ROLLBACK, all_services
+from tideline.hudi.table.file_counts import SMALL_FILE, FileCounts
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.location_conflict import find_table_conflict
 from tideline.hudi.table.settings import Settings
@@ -39,7 +40,6 @@ from tideline.storage.refusals import MissingBucketError
 from tideline_operator.decide.adoption import Adoption
 from tideline_operator.decide.observed import (
     LOCATION_TAKEN,
-    FileCounts,
     Observed,
     ObservedPending,
     ObservedSource,
@@ -49,7 +49,6 @@ from tideline_operator.decide.observed import (
 from tideline_operator.decide.observed_iceberg import ObservedIceberg
 from tideline_operator.decide.service_settings import service_settings
 from tideline_operator.decide.triggers import due_ingests
-from tideline_operator.observe.file_counts import count_files
 from tideline_operator.observe.iceberg_observation import IcebergMemory, observe_iceberg
 from tideline_operator.observe.iceberg_source import IcebergSource, open_source
 from tideline_operator.observe.instant_reader import InstantMemory, InstantReader
@@ -328,6 +327,16 @@ class Observer:
         return ObservedPending(
             name, str(instant.action), state, is_dead, dead_at_ms, service, is_idle
         )
+
+
+def count_files(table: HoodieTable, timeline: ActiveTimeline) -> FileCounts:
+    """Count the files of an open table; where its limit cannot be read, by the default one. Lists
+    all of them."""
+    try:
+        small_bytes = Settings(table.config.properties).integer(SMALL_FILE)
+    except ConfigError:
+        small_bytes = Settings({}).integer(SMALL_FILE)
+    return FileCounts.of(table.files.read_view(timeline), small_bytes)
 
 
 def _failed_writes(hoodie: HoodieTable) -> FailedWrites:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from tideline.bounded.read_limits import SETTING
-from tideline.trust.named_places import SETTING as EXTRA_LOCATIONS
+from tideline.storage.named_places import SETTING as EXTRA_LOCATIONS
 from tideline_operator.reading.supervisor import ReaderLimits, Supervisor
 from tideline_operator.resources.variables import Variables
 

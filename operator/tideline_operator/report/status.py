@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tideline.backoff import doubled
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.ingest.operation.operation import (
     Operation,
     OperationKind,
@@ -15,7 +16,7 @@ from tideline.ingest.sources.checkpoint import newest_of
 from tideline_operator.decide.actions import Blocked, PlannedAction, Wait
 from tideline_operator.decide.addresses import address_of
 from tideline_operator.decide.due_services import needs_of
-from tideline_operator.decide.observed import FileCounts, Observed, ObservedSource
+from tideline_operator.decide.observed import Observed, ObservedSource
 from tideline_operator.decide.planner import TABLE_MISMATCH, ahead_of_ingest
 from tideline_operator.decide.service_settings import spec_name
 from tideline_operator.decide.service_triggers import ServiceNeed
@@ -299,9 +300,9 @@ def _table_status(status: LakeTableStatus, counts: FileCounts | None) -> TableSt
     if counts is None:
         return status.table
     return TableStatus(
-        files=counts.files,
+        files=counts.base_files,
         bytes=counts.size_bytes,
-        small_file_percent=round(100 * counts.small_files / counts.files) if counts.files else 0,
+        small_file_percent=round(100 * counts.small_files / max(1, counts.base_files)),
         log_files=counts.log_files,
     )
 

@@ -9,24 +9,15 @@ from pathlib import Path
 from tideline.errors import ConfigError
 from tideline.ingest.location import Location
 from tideline.ingest.sources.source import Declared
-from tideline.storage.azure.kind import AZURE
 from tideline.storage.egress.client_files import ClientFiles
-from tideline.storage.gcs.kind import GCS
 from tideline.storage.kinds import KINDS, checked_options, kind_of
 from tideline.storage.location import StoreLocation
-from tideline.storage.s3.kind import S3
 from tideline_operator.resources.lake_store import LakeStoreSpec
 from tideline_operator.resources.lake_table import LakeTable, LakeTableSpec
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.sources.kinds import resolver_of
 from tideline_operator.resources.sources.place_finder import overlaps
-
-_STORES = {
-    S3.scheme: ("S3", "name one without gcs and azure"),
-    GCS.scheme: ("Google Cloud Storage", "name one with spec.gcs"),
-    AZURE.scheme: ("Azure", "name one with spec.azure"),
-}
-"""What each kind of store is called, and what its LakeStores are."""
+from tideline_operator.resources.store_families import FAMILIES
 
 
 def resolve_table(
@@ -153,9 +144,10 @@ class _Resolver:
                 return _place(text, {})
             store = self._store(store_ref)
             if store.scheme != kind.scheme:
+                family = FAMILIES[kind.scheme]
                 raise ConfigError(
-                    f"{text!r} is in {_STORES[kind.scheme][0]}, LakeStore {store_ref!r} is a store "
-                    f"in {_STORES[store.scheme][0]}: {_STORES[kind.scheme][1]}"
+                    f"{text!r} is in {family.title}, LakeStore {store_ref!r} is a store "
+                    f"in {FAMILIES[store.scheme].title}: {family.advice}"
                 )
             if self.folder is None and not self._names_account(text, store):
                 raise ConfigError(

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tideline.hudi.table.layout.known_layouts import TABLE_VERSIONS
+from tideline.storage.kinds import KINDS
 from tideline_operator.resources.field import CelRule, no_credentials_in
 from tideline_operator.resources.format_rules import ICEBERG_SERVICE_NAMES, SERVICE_NAMES
 from tideline_operator.resources.ingest import ONE_SOURCE_SECRET
 
 EVENT_TIME = ("hoodie.record.merge.mode", "EVENT_TIME_ORDERING")
 
-REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "gcs", "abfss", "abfs", "az", "wasb", "wasbs")
+REMOTE_SCHEMES = tuple(
+    scheme for kind in KINDS.values() if kind.is_remote for scheme in (kind.scheme, *kind.aliases)
+)
 """Of locations in stores at servers."""
 _AT_A_SERVER = tuple(f"{scheme}://" for scheme in REMOTE_SCHEMES)
 _COMPARISONS_MAX = 5_000

@@ -30,9 +30,9 @@ from typing import Any, Self, cast
 
 from Crypto.PublicKey import RSA
 
+from tideline.testing.free_port import free_ports
 from tideline.testing.patience import PATIENCE_S
 from tideline_operator.kube import KubeApi
-from tideline_operator.testing.free_ports import free_ports
 
 ADMIN = "admin"
 OPERATOR = "system:serviceaccount:tideline-system:tideline-operator"

@@ -10,8 +10,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from tideline.testing.free_port import free_ports
 from tideline_operator.testing.controller_case import LOOPBACK_RANGES
-from tideline_operator.testing.free_ports import free_ports
 from tideline_operator.testing.image_packages import image_packages
 
 

@@ -20,9 +20,9 @@ from tideline.hudi.capabilities.permission import Permission
 from tideline.hudi.table.bootstrap_index import INDEX_PATH
 from tideline.hudi.table.table_config import BOOTSTRAP_BASE_PATH
 from tideline.lake_table import LakeTable
+from tideline.storage.named_places import SETTING
 from tideline.testing.hand_written_table import HandWrittenTable
 from tideline.testing.table_audit import merged_rows
-from tideline.trust.named_places import SETTING
 
 GROUP = "11111111-2222-3333-4444-555555555555"
 OTHER = "21111111-2222-3333-4444-555555555555"

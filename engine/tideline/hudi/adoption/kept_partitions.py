@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tideline.hudi.adoption.table_state import FileCounts, PartitionState
+from tideline.hudi.adoption.table_state import PartitionState
 from tideline.hudi.metadata_table.index_names import needed_by
 from tideline.hudi.metadata_table.partition import CannotFollow, StoredSizes, WholeTable
 from tideline.hudi.metadata_table.registry import kept_partitions
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (

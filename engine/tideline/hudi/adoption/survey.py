@@ -19,7 +19,8 @@ from tideline.errors import (
 )
 from tideline.heartbeat_limits import DEFAULT_LIMITS
 from tideline.hudi.adoption.kept_partitions import read_partitions
-from tideline.hudi.adoption.table_state import FileCounts, ForeignFiles, PendingInstant, TableState
+from tideline.hudi.adoption.table_state import ForeignFiles, PendingInstant, TableState
+from tideline.hudi.table.file_counts import SMALL_FILE, FileCounts
 from tideline.hudi.table.file_group import split_path
 from tideline.hudi.table.file_system_view import FileSystemView, parse_data_file
 from tideline.hudi.table.hoodie_table import HoodieTable
@@ -37,7 +38,6 @@ from tideline.storage.object_store import ObjectInfo
 EXAMPLES_MAX = 5
 """Foreign files that are named; all are counted."""
 
-_SMALL_FILE = "hoodie.parquet.small.file.limit"
 _METADATA_TABLE = ".hoodie/metadata/"
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def read_state(
     partitions = frozenset(find_partitions(info.path for info in objects))
     data = [info for info in objects if _is_data(info)]
     settings = Settings(table.config.properties)
-    small_bytes = _as_far_as_possible(lambda: settings.integer(_SMALL_FILE), unreadable) or 0
+    small_bytes = _as_far_as_possible(lambda: settings.integer(SMALL_FILE), unreadable) or 0
     view = _as_far_as_possible(lambda: _view(table, timeline, partitions, data), unreadable)
     counts = None if view is None else FileCounts.of(view, small_bytes)
     kept = (

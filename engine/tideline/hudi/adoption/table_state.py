@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.hudi.table.file_system_view import FileSystemView
+from tideline.hudi.table.file_counts import FileCounts
 from tideline.hudi.timeline.instant import Instant
 from tideline.plain_json import members
 
@@ -26,36 +26,6 @@ class PendingInstant:
             "state": self.instant.state.value.lower(),
             "silent": self.is_silent,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class FileCounts:
-    """What readers see: newest slices. Small are base files below the limit that inserts fill."""
-
-    partitions: int = 0
-    file_groups: int = 0
-    base_files: int = 0
-    small_files: int = 0
-    log_files: int = 0
-    groups_with_logs: int = 0
-    change_logs: int = 0
-    size_bytes: int = 0
-
-    @classmethod
-    def of(cls, view: FileSystemView, small_bytes: int) -> FileCounts:
-        """Of the newest slices of a view."""
-        slices = [file_slice for part in view.partitions for file_slice in view.latest_slices(part)]
-        bases = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
-        return cls(
-            partitions=len({file_slice.partition for file_slice in slices}),
-            file_groups=len(slices),
-            base_files=len(bases),
-            small_files=sum(base.size_bytes < small_bytes for base in bases),
-            log_files=sum(len(file_slice.log_files) for file_slice in slices),
-            groups_with_logs=sum(bool(file_slice.log_files) for file_slice in slices),
-            change_logs=sum(len(file_slice.cdc_files) for file_slice in slices),
-            size_bytes=sum(file_slice.size_bytes for file_slice in slices),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from tideline.formats.parquet_footer import BaseFileFooter
 from tideline.hudi.table.file_group import BaseFile, SourceFile
 from tideline.hudi.table.meta_column import is_meta_column
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import normalised, not_named
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.store import RemoteStore
 from tideline.storage.store_kind import bucket_and_prefix
-from tideline.trust.named_places import normalised, not_named
 
 
 @contextmanager

@@ -6,7 +6,7 @@
 - creating a table, settings it keeps for its writers: `create`, `kept_settings`
 - an open table: properties, instants, commits, files, schema: `hoodie_table`, `table_properties`,
   `table_instants`, `table_commits`, `table_files`, `table_schemas`
-- which files make up the table: `file_system_view`
+- which files make up the table, how many: `file_system_view`, `file_counts`
 - schema and its evolution: `schema`, `schema_evolution`
 - ids of columns, versions of a schema: `internal_schema`, `schema_history`,
   `schema_history_reader`, `schema_reconciliation`

@@ -23,8 +23,8 @@ from tideline.errors import CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import decode_container
 from tideline.formats.hfile import decode_hfile
 from tideline.hudi.table.file_group import FileGroupId, SourceFile
+from tideline.storage.named_places import NamedPlaces, declared_places
 from tideline.storage.object_store import ObjectStore
-from tideline.trust.named_places import NamedPlaces, declared_places
 
 StorageOptions = tuple[tuple[str, str], ...]
 

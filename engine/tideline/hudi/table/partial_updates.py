@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+UNAVAILABLE = "__debezium_unavailable_value"
+"""Debezium's marker, in a change event in place of a large value that an update left as it was."""
+
 
 class PartialUpdateMode(Enum):
     """Which values are taken from the other row.

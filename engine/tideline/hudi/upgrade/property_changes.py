@@ -37,6 +37,7 @@ from tideline.hudi.table.merge_mode import (
     STRATEGY_OF_MODE,
     MergeMode,
 )
+from tideline.hudi.table.partial_updates import UNAVAILABLE
 from tideline.hudi.table.table_config import LEGACY_PAYLOAD, KeyGeneratorKind, TableConfig
 
 INITIAL_VERSION = "hoodie.table.initial.version"
@@ -81,7 +82,7 @@ _TRANSLATIONS = {
         _EVENT,
         {
             keys.PARTIAL_UPDATE_MODE: "FILL_UNAVAILABLE",
-            keys.UNAVAILABLE_PROPERTY: "__debezium_unavailable_value",
+            keys.UNAVAILABLE_PROPERTY: UNAVAILABLE,
             **_DEBEZIUM_DELETES,
         },
         ordering="_event_lsn",

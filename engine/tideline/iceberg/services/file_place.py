@@ -6,7 +6,7 @@ import os
 import posixpath
 
 from tideline.iceberg.table.file_io import FileIO
-from tideline.trust.named_places import normalised
+from tideline.storage.named_places import normalised
 
 _LOCAL = "file:///"
 

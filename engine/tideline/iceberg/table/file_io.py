@@ -25,16 +25,16 @@ from tideline.iceberg.table.s3_properties import NO_BARS, Bars
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.regular_file import native_file
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectInfo, ObjectStore
-from tideline.storage.remote.store import RemoteStore
-from tideline.storage.store_kind import bucket_and_prefix
-from tideline.trust.named_places import (
+from tideline.storage.named_places import (
     NamedPlaces,
     checked_place,
     declared_places,
     normalised,
     not_named,
 )
+from tideline.storage.object_store import ObjectInfo, ObjectStore
+from tideline.storage.remote.store import RemoteStore
+from tideline.storage.store_kind import bucket_and_prefix
 
 
 class Access(Protocol):

@@ -61,9 +61,9 @@ from tideline.retry import RetryPolicy
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.location import StoreLocation
 from tideline.storage.missing_table import missing_table
+from tideline.storage.named_places import checked_place, declared_places
 from tideline.storage.nested_tables import CONTROL_FOLDER
 from tideline.storage.object_store import AlreadyExists, ObjectInfo, ObjectStore
-from tideline.trust.named_places import checked_place, declared_places
 
 FOLDER = "metadata"
 HINT_PATH = f"{FOLDER}/version-hint.text"

@@ -20,11 +20,7 @@ from dataclasses import dataclass
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.table.s3_properties import NO_PROPERTIES, S3Properties
 from tideline.storage.location import StoreLocation
-from tideline.storage.object_store import ObjectStore
-from tideline.storage.s3.identity import implicit_identity
-from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
-from tideline.trust.foreign_words import quoted
-from tideline.trust.named_places import (
+from tideline.storage.named_places import (
     NamedPlaces,
     declared_places,
     is_below,
@@ -32,6 +28,10 @@ from tideline.trust.named_places import (
     normalised,
     not_named,
 )
+from tideline.storage.object_store import ObjectStore
+from tideline.storage.s3.identity import implicit_identity
+from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
+from tideline.trust.foreign_words import quoted
 
 _FOLDER = "/metadata/"
 _LENT = ("s3",)

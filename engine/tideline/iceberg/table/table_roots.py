@@ -21,7 +21,7 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.real_path import real_directory
 from tideline.storage.location import StoreLocation
-from tideline.trust.named_places import normalised
+from tideline.storage.named_places import normalised
 
 DECLARING = (
     *DATA_PATHS,

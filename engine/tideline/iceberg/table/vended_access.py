@@ -29,11 +29,11 @@ from tideline.iceberg.table.s3_properties import Bars
 from tideline.iceberg.table.vended_keys import SETTING, Vended, VendedKeys
 from tideline.secret_values import note_secrets
 from tideline.storage.location import StoreLocation
+from tideline.storage.named_places import normalised
 from tideline.storage.object_store import ObjectStore
 from tideline.storage.remote.connection import Keyless, Signer, StoreConnection
 from tideline.storage.remote.identity import IdentityError
 from tideline.storage.remote.store import RemoteStore
-from tideline.trust.named_places import normalised
 
 UNTOLD_LIFE_S = 300.0
 MARGIN_S_MAX = 300.0

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.table.s3_properties import OWN_KEYS, S3Properties, is_of_s3, text_of
+from tideline.storage.named_places import is_below, normalised
 from tideline.storage.s3.client import S3Credentials
-from tideline.trust.named_places import is_below, normalised
+from tideline.storage.s3.kind import S3
 
 SETTING = "header.X-Iceberg-Access-Delegation"
 """The property of a catalog that says whether it is asked for credentials."""
@@ -21,7 +22,7 @@ PREFIXES_MAX = 1_000
 _KEY, _SECRET, _TOKEN = "s3.access-key-id", "s3.secret-access-key", "s3.session-token"
 _END = "s3.session-token-expires-at-ms"
 _SIGNING = "s3.remote-signing-enabled"
-_ANYWHERE = ("", "s3", "s3a", "s3n", "s3:", "s3a:", "s3n:")
+_ANYWHERE = ("", *(f"{scheme}{end}" for scheme in (S3.scheme, *S3.aliases) for end in ("", ":")))
 _END_MS_MAX = 250_000_000_000_000
 """In the year 9892: what ends later has no end."""
 

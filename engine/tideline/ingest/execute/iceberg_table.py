@@ -30,6 +30,7 @@ from tideline.errors import (
     TableExistsError,
 )
 from tideline.hudi.table.missing_columns import MissingColumns
+from tideline.hudi.table.partial_updates import UNAVAILABLE
 from tideline.hudi.table.schema_change import NO_CHANGE, SchemaChange
 from tideline.hudi.table.schema_evolution import evolve
 from tideline.hudi.write.batch_rules import ARRIVAL, DELETED_FLAG
@@ -64,7 +65,6 @@ from tideline.ingest.sources.iceberg_copies import (
     copy_branch,
     require_no_other_copy,
 )
-from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.sources.source import Shape, Sweep
 
 if TYPE_CHECKING:

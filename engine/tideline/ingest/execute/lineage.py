@@ -30,6 +30,7 @@ from tideline.distribution import installation, installed_version
 from tideline.ingest.operation.operation import CreateTable, IngestRange, Operation, TableTarget
 from tideline.ingest.operation.result import OperationResult, Outcome
 from tideline.secret_values import masked
+from tideline.storage.kinds import kind_of
 from tideline.wording import counted
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ URL = "OPENLINEAGE_URL"
 _SECONDS_PER_EVENT = 5.0
 _SECONDS_AT_END = 10.0
 _PRODUCER = "https://tideline.dev/engine"
-_S3_SCHEMES = ("s3", "s3a", "s3n")
 _log = logging.getLogger(__name__)
 
 Send = Callable[["RunEvent"], object]
@@ -59,11 +59,11 @@ class Dataset:
     def at(cls, uri: str) -> Dataset:
         """`s3://bucket` and the key, or `file` and the path, as in events of Spark and Flink."""
         found = urlsplit(uri)
-        if found.scheme in _S3_SCHEMES:
-            return cls(f"s3://{found.netloc}", found.path.strip("/") or "/")
         if found.scheme in ("", "file"):
             return cls("file", found.path.rstrip("/") or "/")
-        return cls(f"{found.scheme}://{found.netloc}", found.path.strip("/") or "/")
+        kind = kind_of(found.scheme)
+        scheme = found.scheme if kind is None else kind.scheme
+        return cls(f"{scheme}://{found.netloc}", found.path.strip("/") or "/")
 
     @classmethod
     def of_table(cls, target: TableTarget) -> Dataset:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from tideline.errors import InvalidDataError
-from tideline.hudi.table.partial_updates import PartialUpdateMode, PartialUpdates
+from tideline.hudi.table.partial_updates import UNAVAILABLE, PartialUpdateMode, PartialUpdates
 from tideline.hudi.write.batch_rules import DELETED_FLAG
 from tideline.iceberg.data.arrow_schema import arrow_schema
 from tideline.iceberg.data.row_lineage import LAST_UPDATED
@@ -25,7 +25,6 @@ from tideline.iceberg.write.write_operation import IcebergOperation
 from tideline.iceberg.write.write_request import UpsertRules
 from tideline.ingest.execute.named_columns import as_arrived, as_named, names_in
 from tideline.ingest.operation.operation import Operation
-from tideline.ingest.sources.kafka.declared import UNAVAILABLE
 from tideline.ingest.verify.compare import COMMIT, PARTITION
 from tideline.ingest.verify.key_buckets import KEY
 from tideline.ingest.verify.keyed_rows import (

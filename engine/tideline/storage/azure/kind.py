@@ -59,6 +59,12 @@ def _spelled(text: str, rest: str, options: Options) -> str:
     return f"{place}/{below}" if below else place
 
 
+def _plain(rest: str) -> str:
+    authority, slash, path = rest.strip("/").partition("/")
+    container, at, host = authority.partition("@")
+    return f"{container}{at}{host.lower().replace('.blob.', '.dfs.', 1)}{slash}{path}"
+
+
 def _given_account(options: Options, text: str) -> str:
     """The account of a location that names none. Raises ConfigError without one."""
     names = (options.get("azure_account"), *map(os.environ.get, _VARIABLES))
@@ -126,6 +132,7 @@ AZURE = StoreKind(
     _spelled,
     _opened,
     aliases=("abfs", "az", "wasb", "wasbs"),
+    plain=_plain,
     option_names=("azure_account", "azure_endpoint", "allow_http", "ca_bundle"),
     checked=_checked,
     is_remote=True,

@@ -33,4 +33,10 @@ def _opened(uri: str, _: Options, __: Any) -> ObjectStore:
     return LocalStore(uri.removeprefix("file://"))
 
 
-LOCAL = StoreKind("file", _spelled, _opened, hadoop_scheme="file")
+LOCAL = StoreKind(
+    "file",
+    _spelled,
+    _opened,
+    plain=lambda rest: "/" + "/".join(part for part in rest.split("/") if part),
+    hadoop_scheme="file",
+)

@@ -130,10 +130,10 @@ TRUST_FAULTS = (
     ),
     Fault(
         "metadata leads to any place",
-        "engine/tideline/trust/named_places.py",
+        "engine/tideline/storage/named_places.py",
         "return bucket if bucket is not None and is_below(plain, bucket) else None",
         "return bucket or plain",
-        ("engine/tests/trust/test_named_places.py",),
+        ("engine/tests/storage/test_named_places.py",),
     ),
     Fault(
         "a server that lies about a size is read to its end",

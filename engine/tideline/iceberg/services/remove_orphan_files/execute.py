@@ -57,8 +57,8 @@ from tideline.iceberg.table.table_roots import TableRoots
 from tideline.services.benefit import Benefit
 from tideline.services.report import ServiceReport
 from tideline.storage.local.unfinished_files import remove_unfinished_below
+from tideline.storage.named_places import normalised
 from tideline.storage.nested_tables import CONTROL_FOLDER
-from tideline.trust.named_places import normalised
 from tideline.wording import counted
 
 _BATCH_FILES = 1000

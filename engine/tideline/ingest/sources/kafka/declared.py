@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar
 
+from tideline.hudi.table.partial_updates import UNAVAILABLE as UNAVAILABLE
 from tideline.ingest.column_type import Column, columns_object, read_columns
 from tideline.ingest.location import Location
 from tideline.ingest.sources.kafka.credentials import Credentials
@@ -21,8 +22,6 @@ from tideline.ingest.sources.source import ClaimedPlace, Declared, Position, Rea
 EARLIEST, LATEST = "earliest", "latest"
 _INTERNAL = "__"
 """How names of topics begin that brokers and their tools keep for themselves."""
-UNAVAILABLE = "__debezium_unavailable_value"
-"""Stands in a change event for a large value that an update left as it was."""
 RECORDS_MAX = 100_000
 """In one commit, unless declared."""
 

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tideline.errors import ConfigError
+from tideline.storage.azure.kind import AZURE
+from tideline.storage.kinds import KINDS, kind_of
+from tideline.storage.local.kind import LOCAL
 
 SETTING: Final = "TIDELINE_EXTRA_LOCATIONS"
-_BUCKETS: Final = ("s3", "gs", "abfss", "memory")
-_SCHEMES: Final = ("file", *_BUCKETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,10 @@ def checked_place(text: str) -> str:
     """A declared place in the spelling of `normalised`. Raises ConfigError for what is none."""
     place = normalised(text)
     scheme, separator, rest = place.partition("://")
-    if not separator or scheme not in _SCHEMES or not rest or ".." in rest.split("/"):
+    if not separator or scheme not in KINDS or not rest or ".." in rest.split("/"):
         message = f"{SETTING}: allowed: locations such as s3://bucket/folder or file:///folder"
         raise ConfigError(message, value=text)
-    if scheme == "abfss" and "@" not in rest.partition("/")[0]:
+    if scheme == AZURE.scheme and "@" not in rest.partition("/")[0]:
         # Nothing is ever below it.
         message = f"{SETTING}: write abfss://container@account.dfs.core.windows.net/folder"
         raise ConfigError(message, value=text)
@@ -105,23 +106,17 @@ def normalised(uri: str) -> str:
     scheme, separator, rest = uri.partition(":")
     if not separator or "/" in scheme:
         scheme, rest = ("file", uri) if uri.startswith("/") else ("", uri)
-    match scheme.lower():
-        case "":
-            return uri.rstrip("/")
-        case "file":
-            return "file:///" + "/".join(part for part in rest.split("/") if part)
-        case "s3" | "s3a" | "s3n":
-            return "s3://" + rest.strip("/")
-        case "gs" | "gcs":
-            return "gs://" + rest.strip("/")
-        case "abfss" | "abfs" | "wasb" | "wasbs" | "az":
-            authority, slash, path = rest.strip("/").partition("/")
-            container, at, host = authority.partition("@")
-            host = host.lower().replace(".blob.", ".dfs.", 1)
-            return f"abfss://{container}{at}{host}{slash}{path}"
-    return f"{scheme.lower()}:{rest}".rstrip("/")
+    if not scheme:
+        return uri.rstrip("/")
+    kind = kind_of(scheme)
+    return (
+        f"{scheme.lower()}:{rest}".rstrip("/")
+        if kind is None
+        else f"{kind.scheme}://{kind.plain(rest)}"
+    )
 
 
 def _bucket(place: str) -> str | None:
     scheme, _, rest = place.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}" if scheme in _BUCKETS else None
+    has_buckets = scheme in KINDS and scheme != LOCAL.scheme
+    return f"{scheme}://{rest.partition('/')[0]}" if has_buckets else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tideline.errors import ConfigError
-from tideline.trust.named_places import SETTING, NamedPlaces, declared_places, is_declared
+from tideline.storage.named_places import SETTING, NamedPlaces, declared_places, is_declared
 
 REMOTE = "s3://lake/sales/orders"
 LOCAL = "file:///data/warehouse/orders"
