@@ -28,6 +28,8 @@ class TestAzure(RemoteContract):
     credentials = (("AZURE_STORAGE_ACCOUNT_KEY", WRONG_KEY),)
     missing_bucket = "abfss://no-such-bucket@tideacct.dfs.core.windows.net/table"
     bucket_word = "container"
+    next_page = "marker="
+    refuses_lists_that_are_none = True
 
     @pytest.fixture
     def location(self, azure_location: StoreLocation) -> StoreLocation:

@@ -12,7 +12,7 @@ from tideline.errors import CorruptTableError
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.store import LocalStore
 from tideline.storage.memory.store import MemoryStore
-from tideline.storage.nested_tables import HUDI, ICEBERG, nested_tables, root_around
+from tideline.storage.nested_tables import DELTA, HUDI, ICEBERG, nested_tables, root_around
 from tideline.storage.object_store import ObjectStore
 
 KEPT = ("a/needed", ".hoodie/hoodie.properties", "inner/.hoodie/x", "inner/p/file")
@@ -137,9 +137,12 @@ def test_tables_below_a_root_are_known_by_what_a_listing_shows() -> None:
         "both/metadata/v2.gz.metadata.json",
         "both/.hoodie/hoodie.properties",
         "g/.hoodie",
+        "h/_delta_log/00000000000000000007.json",
+        "both/_delta_log/_last_checkpoint",
+        "i/_delta_log",
     )
     found = nested_tables(paths)
-    assert found == {"a/b": HUDI, "c": ICEBERG, "both": HUDI}
+    assert found == {"a/b": HUDI, "c": ICEBERG, "both": HUDI, "h": DELTA}
     assert [root_around(path, found) for path in ("a/b", "a/b/p/x", "a/bc", "c/x", "x")] == [
         "a/b",
         "a/b",

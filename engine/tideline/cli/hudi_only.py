@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideline.errors import TableNotFoundError
-from tideline.hudi.table.location_conflict import has_iceberg_metadata
 from tideline.lake_table import LakeTable
 from tideline.storage.location import StoreLocation
+from tideline.storage.table_around import has_iceberg_metadata
 
 
 def open_hudi(uri: str, storage: Mapping[str, str], *, of_iceberg: str) -> LakeTable:

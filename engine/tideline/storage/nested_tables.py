@@ -1,23 +1,24 @@
 """Tables that lie below a table's root: which paths of a listing are theirs.
 
-A folder is the root of a table when it holds `.hoodie/` (Hudi) or `metadata/*.metadata.json`
-(Iceberg). Everything below such a folder is that table's: no listing of the outer table shows it,
-and none of its operations deletes there. The listed root itself is no nested table, and neither is
-what lies in its own `.hoodie`, such as Hudi's metadata table.
+A folder is the root of a table when it holds `.hoodie/` (Hudi), `metadata/*.metadata.json`
+(Iceberg) or `_delta_log/` (Delta). Everything below such a folder is that table's: no listing of
+the outer table shows it, and none of its operations deletes there. The listed root itself is no
+nested table, and neither is what lies in its own `.hoodie`, such as Hudi's metadata table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-HUDI, ICEBERG = "Hudi", "Iceberg"
+HUDI, ICEBERG, DELTA = "Hudi", "Iceberg", "Delta"
 CONTROL_FOLDER = ".hoodie"
+DELTA_LOG = "_delta_log"
 _METADATA_FOLDER = "metadata"
 _METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 
 def nested_tables(paths: Iterable[str]) -> dict[str, str]:
-    """The roots of tables among the paths of a listing, each with its format, `HUDI` or `ICEBERG`.
+    """The roots of tables among the paths of a listing, each with its format.
 
     Paths are relative to the listed root, which is not among the answers.
     """
@@ -55,6 +56,10 @@ def _table_of(path: str) -> tuple[str, str]:
         steps = path.split("/")
         if CONTROL_FOLDER in steps[:-1]:
             return "/".join(steps[: steps.index(CONTROL_FOLDER)]), HUDI
+    if DELTA_LOG in path:
+        steps = path.split("/")
+        if DELTA_LOG in steps[:-1]:
+            return "/".join(steps[: steps.index(DELTA_LOG)]), DELTA
     if path.endswith(_METADATA_SUFFIXES):
         folder = path.rpartition("/")[0]
         root, _, name = folder.rpartition("/")

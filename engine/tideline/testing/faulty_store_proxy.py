@@ -63,6 +63,7 @@ class FaultyStoreProxy(LoopbackServer):
         self._upstream = upstream
         self._faults: dict[str, tuple[ProxyFault, ...]] = {}
         self._always: ProxyFault | None = None
+        self._at: tuple[str, ProxyFault, int] | None = None
         self._rates: Mapping[ProxyFault, float] = {}
         self._random = Random(0)
         self._changing = threading.Lock()
@@ -93,6 +94,11 @@ class FaultyStoreProxy(LoopbackServer):
         """Let the next `times` requests of `method` suffer `fault`, after earlier injections."""
         with self._changing:
             self._faults[method] = (*self._faults.get(method, ()), *(fault,) * times)
+
+    def inject_at(self, part: str, fault: ProxyFault, *, times: int = 1) -> None:
+        """Let the next `times` requests suffer `fault` that have `part` in their targets."""
+        with self._changing:
+            self._at = (part, fault, times)
 
     def inject_always(self, fault: ProxyFault) -> None:
         """Let every request suffer `fault` from now on."""
@@ -127,6 +133,10 @@ class FaultyStoreProxy(LoopbackServer):
     def _drawn_fault(self, request: SeenRequest) -> ProxyFault | None:
         if self._always is not None:
             return self._always
+        if self._at is not None and self._at[2] and self._at[0] in request.target:
+            part, fault, times = self._at
+            self._at = (part, fault, times - 1)
+            return fault
         waiting = self._faults.get(request.method, ())
         self._faults[request.method] = waiting[1:]
         if waiting:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,10 @@ class RemoteContract:
     bucket_word = "bucket"
     versions_are_digests = False
     """Whether the same bytes come back with the same version."""
+    next_page = "continuation-token="
+    """What requests for further pages of a list have in their targets."""
+    refuses_lists_that_are_none = False
+    """Whether the client does; else lists are continued."""
     refuses_conditions_first = False
     """Whether a replacement in a missing bucket is answered as one of a changed object."""
 
@@ -283,6 +288,38 @@ class RemoteContract:
         with suppress(StorageUnavailableError):
             if behind.copy_within("from", behind, "to"):
                 assert behind.get("to") == b"1"
+
+    def test_a_list_goes_on_behind_an_answer_that_is_none(
+        self, store: RemoteStore, behind: RemoteStore, proxy: FaultyStoreProxy
+    ) -> None:
+        names = [f"many/{number:04}" for number in range(1_003)] + ["many/below/x", "other"]
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda name: store.put(name, b"1"), names))
+        place: Any = behind._endpoint
+        behind = type(behind)(behind._bucket, behind._prefix, endpoint=place)
+        expected = sorted(name for name in names if name != "other")
+        level = [name for name in expected if name != "many/below/x"]
+
+        def broken() -> None:
+            proxy.inject_at(self.next_page, ProxyFault.ANSWER_200_WITH_ERROR)
+
+        if self.refuses_lists_that_are_none:
+            broken()
+            with pytest.raises(StorageUnavailableError):
+                list(behind.list("many"))
+        else:
+            broken()
+            assert [found.path for found in behind.list("many")] == expected
+            broken()
+            after = [found.path for found in behind.list_after("many/0000")]
+            assert after == [*[name for name in expected if name > "many/0000"], "other"]
+            broken()
+            found = behind.list_directory("many")
+            assert sorted(item.path for item in found.objects) == level
+            assert found.directories == ("many/below",)
+        with pytest.raises(StorageUnavailableError):
+            proxy.inject_at(self.next_page, ProxyFault.ANSWER_200_WITH_ERROR, times=1_000)
+            behind.list_directory("many")
 
     def test_a_coding_that_is_said_changes_no_byte(
         self, behind: RemoteStore, proxy: FaultyStoreProxy

@@ -40,10 +40,17 @@ def test_a_table_around_a_hudi_table_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("t/a", "inside the Iceberg table at"), ("t", "that of an Iceberg"), ("", "around the Ice")],
+    [("t/a", "inside the {} table at"), ("t", "that of an? {}"), ("", "around the {}")],
 )
-def test_an_iceberg_table_counts_as_one(tmp_path: Path, place: str, words: str) -> None:
-    put(tmp_path / "t", "metadata/v1.metadata.json")
+@pytest.mark.parametrize(
+    ("kind", "mark"),
+    [("Iceberg", "metadata/v1.metadata.json"), ("Delta", "_delta_log/00000000000000000000.json")],
+)
+def test_a_table_of_another_format_counts_as_one(
+    tmp_path: Path, place: str, words: str, kind: str, mark: str
+) -> None:
+    put(tmp_path / "t", mark)
+    words = words.format(kind)
     with pytest.raises(ConfigError, match=words):
         create(tmp_path / place)
 

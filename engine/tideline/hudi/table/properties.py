@@ -35,7 +35,6 @@ from tideline.errors import (
 from tideline.hudi.table.java_properties import format_properties, parse_properties, with_changes
 from tideline.hudi.table.kept_settings import own_names
 from tideline.hudi.table.layout.known_layouts import VERSION
-from tideline.hudi.table.location_conflict import has_iceberg_metadata
 from tideline.hudi.table.merge_mode import MergeMode
 from tideline.hudi.table.table_config import (
     CHECKSUM,
@@ -51,6 +50,7 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
 from tideline.storage.missing_table import missing_table
 from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
+from tideline.storage.table_around import has_iceberg_metadata
 
 __all__ = [
     "BACKUP_PATH",

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tideline.errors import StorageUnavailableError
 from tideline.hudi.table.bootstrap_index import read_bootstrap_index
 from tideline.hudi.table.file_group import BaseFile, FileGroupId, LogFile, SourceFile, split_path
 from tideline.hudi.table.file_system_view import FileSystemView, Listing, parse_data_file
 from tideline.hudi.table.folder_listing import FolderListing
 from tideline.hudi.table.partition_metadata import (
     METADATA_DIRECTORY,
+    PARTITION_METADATA,
     find_partitions,
     is_table_metadata,
 )
 from tideline.hudi.table.table_commits import TableCommits
+from tideline.hudi.table.table_config import PROPERTIES_PATH
 from tideline.hudi.table.table_properties import TableProperties
 from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.instant import Action
@@ -63,6 +66,8 @@ class TableFiles:
     def objects(self) -> tuple[ObjectInfo, ...]:
         """Every object in the folder, `.hoodie` included, but none of a table below this one."""
         listing = FolderListing.of(self._store.list())
+        if not listing.objects:
+            self._refuse_empty("", PROPERTIES_PATH)
         self.nested.update(listing.nested)
         return listing.objects
 
@@ -170,11 +175,25 @@ class TableFiles:
 
     def _list_partition(self, partition: str) -> tuple[tuple[str, int], ...]:
         listing = self._store.list_directory(partition)
+        if not listing.objects and not listing.directories:
+            known = f"{partition}/{PARTITION_METADATA}" if partition else PROPERTIES_PATH
+            self._refuse_empty(partition, known)
         if partition and f"{partition}/{METADATA_DIRECTORY}" in listing.directories:
             self.nested[partition] = HUDI
         if root_around(partition, self.nested) is not None:
             return ()
         return tuple((split_path(info.path)[1], info.size_bytes) for info in listing.objects)
+
+    def _refuse_empty(self, folder: str, known: str) -> None:
+        """Raise StorageUnavailableError for an empty listing of a folder in which `known` lies:
+        some clients of object stores take an answer of 200 with an error in its body for one, and
+        what is not listed would be lost, or written twice."""
+        if self._store.head(known) is not None:
+            message = (
+                "a listing is empty of a folder that has files: the store, or a proxy before it, "
+                "answers listings with something else; try again"
+            )
+            raise StorageUnavailableError(message, table=self._store.uri, path=folder)
 
     def _list_data(self) -> Iterator[tuple[str, int]]:
         for info in self.objects():

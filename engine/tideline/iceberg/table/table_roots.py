@@ -5,7 +5,8 @@ metadata leads to is deleted only below the table's location and the folders tha
 declare (`write.data.path` and its older names, `write.metadata.path`). A declared folder around the
 table's own, or a whole bucket, holds other tables too and counts for nothing. Of a table that was
 copied elsewhere only the folder it was opened at counts: the others are the original's. Nor does
-one count that is not read (`NamedPlaces`).
+one count that is not read (`NamedPlaces`). Of a table in the `data` or `metadata` folder of another
+nothing is deleted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.real_path import real_directory
 from tideline.storage.location import StoreLocation
 from tideline.storage.named_places import normalised
+from tideline.storage.table_around import outermost, place_of, table_around
 
 DECLARING = (
     *DATA_PATHS,
@@ -39,6 +41,7 @@ class TableRoots:
     _real: dict[StoreLocation, tuple[str, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _around: list[str | None] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, io: FileIO, metadata: TableMetadata) -> TableRoots:
@@ -62,6 +65,17 @@ class TableRoots:
     def below(cls, io: FileIO, locations: Iterable[str]) -> TableRoots:
         """Folders that were asked for by name."""
         return cls(io, tuple(map(io.placed, locations)))
+
+    def around(self) -> str | None:
+        """The Iceberg table in whose own folders this one lies, in words."""
+        if not self._around:
+            place = f"{place_of(*outermost(self.io.location))}/"
+            found = table_around(self.io.location, self.io.store_at, itself=False)
+            is_in_own = found is not None and place.startswith(
+                tuple(f"{found.uri.rstrip('/')}/{folder}/" for folder in ("data", "metadata"))
+            )
+            self._around.append(str(found) if is_in_own else None)
+        return self._around[0]
 
     def refusal(self, uri: str) -> str | None:
         """Why a file is not the table's to delete; None when it is."""
@@ -95,6 +109,8 @@ class TableRoots:
         def objection(path: str) -> str | None:
             if self.io.bars.deletes is not None:
                 return f"the catalog's property {self.io.bars.deletes} keeps clients from deleting"
+            if (around := self.around()) is not None:
+                return f"its table lies in the own folders of {around}"
             is_below = any(not folder or path.startswith(f"{folder}/") for folder in folders)
             return None if is_below else OUTSIDE
 

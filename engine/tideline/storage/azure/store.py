@@ -98,6 +98,7 @@ class AzureStore(RemoteStore):
     )
     token_name = "tidelinetoken"  # Names of metadata are identifiers.
     copies = False  # It copies after it has answered.
+    _lists_may_end_early = False
 
     open_client = staticmethod(_open_client)
 

@@ -42,12 +42,13 @@ from tideline.storage.object_store import (
 from tideline.storage.remote.client import Endpoint, RequestLimits, refuse_after_fork
 from tideline.storage.remote.connection import OpenClient, StoreConnection, connect_problem
 from tideline.storage.remote.failure import RequestFailure, StoreWords, is_failed_request
+from tideline.storage.remote.listing import listed, listed_level
 from tideline.storage.remote.streams import RangeReader, Upload
 from tideline.storage.request_count import count_requests
 
 T = TypeVar("T")
 
-_PAGE_OBJECTS = 1000
+_DELETED_AT_ONCE = 1000
 _LARGE_BODY_BYTES = 1024 * 1024
 _READ_BUFFER_BYTES = 1024 * 1024
 _CREATE_ATTEMPTS = 2
@@ -68,6 +69,8 @@ class RemoteStore(ABC):
     open_client: ClassVar[OpenClient]
     copies: ClassVar[bool] = True
     """Whether a copy that the server has acknowledged is complete."""
+    _lists_may_end_early: bool = True
+    """Whether the client takes an answer that is no list for the last page of one."""
 
     def __init__(
         self,
@@ -188,28 +191,29 @@ class RemoteStore(ABC):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         directory = checked_prefix(prefix)
         with self._requesting("list", directory, requests=0):
-            pages = obstore.list(
-                self._client(), self._joined(directory) or None, chunk_size=_PAGE_OBJECTS
-            )
-            found = (self._info(item) for page in _counted(pages) for item in page)
-            yield from self._without_markers(directory, found)
+            folder = self._joined(directory) or None
+            found = listed(self._client(), folder, may_end_early=self._lists_may_end_early)
+            yield from self._without_markers(directory, map(self._info, found))
 
     def list_after(self, path: str) -> Iterator[ObjectInfo]:
         """Without empty objects, among which the markers of other tools cannot be recognised."""
         with self._requesting("list", path, requests=0):
-            pages = obstore.list(
+            found = listed(
                 self._client(),
                 self._prefix or None,
-                offset=self._joined(path) or None,
-                chunk_size=_PAGE_OBJECTS,
+                self._joined(path) or None,
+                may_end_early=self._lists_may_end_early,
             )
-            for page in _counted(pages):
-                yield from (self._info(item) for item in page if item["size"])
+            yield from (self._info(item) for item in found if item["size"])
 
     def list_directory(self, prefix: str = "") -> Listing:
         directory = checked_prefix(prefix)
         with self._requesting("list", directory):
-            result = obstore.list_with_delimiter(self._client(), self._joined(directory) or None)
+            result = listed_level(
+                self._client(),
+                self._joined(directory) or None,
+                may_end_early=self._lists_may_end_early,
+            )
         objects = (self._info(item) for item in result["objects"])
         return Listing(
             tuple(item for item in objects if item.path != directory),
@@ -221,7 +225,7 @@ class RemoteStore(ABC):
 
     def delete_many(self, paths: Iterable[str]) -> None:
         keys = (self._key(path) for path in paths)
-        while batch := [*itertools.islice(keys, _PAGE_OBJECTS)]:
+        while batch := [*itertools.islice(keys, _DELETED_AT_ONCE)]:
             first = self._relative(batch[0])
             with self._requesting("delete", first, writes=True):
                 # Some servers delete one after another before they answer.
@@ -480,17 +484,6 @@ class RemoteStore(ABC):
 def _delete_one(client: Any, key: str) -> None:
     with suppress(FileNotFoundError):
         obstore.delete(client, key)
-
-
-def _counted(pages: Iterable[T]) -> Iterator[T]:
-    """The pages of a listing, each a request; so is one without any."""
-    is_empty = True
-    for page in pages:
-        is_empty = False
-        count_requests()
-        yield page
-    if is_empty:
-        count_requests()
 
 
 class _UnknownOutcomeError(Exception):

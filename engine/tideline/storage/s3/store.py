@@ -75,6 +75,8 @@ class S3Store(RemoteStore):
         super().__init__(
             bucket, prefix, endpoint=endpoint or S3Endpoint(), limits=limits, connection=connection
         )
+        # They have no order to continue in.
+        self._lists_may_end_early = not is_directory_bucket(bucket)
 
     def list_directory(self, prefix: str = "") -> Listing:
         found = super().list_directory(prefix)

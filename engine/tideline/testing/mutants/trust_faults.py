@@ -52,6 +52,13 @@ TRUST_FAULTS = (
         ("engine/tests/iceberg/test_hostile_catalog.py", "-k", "token"),
     ),
     Fault(
+        "a table in the folder of another deletes what is the other's",
+        "engine/tideline/iceberg/table/table_roots.py",
+        "            if (around := self.around()) is not None:\n",
+        "            if (around := self.around()) == '':\n",
+        ("engine/tests/iceberg/test_tables_inside_others.py", "-k", "expiry"),
+    ),
+    Fault(
         "redirects of a catalog are followed",
         "engine/tideline/iceberg/table/catalog_http.py",
         "    if 300 <= response.status_code < 400:\n",

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tideline.errors import ConfigError
+from tideline.hudi.table.location_conflict import find_table_around
 from tideline.ingest.proposal.places import landing_location
 from tideline.ingest.sources.files.listing import FileFormat
 from tideline.ingest.sources.files.look import list_arrived
+from tideline.ingest.sources.files.named_files import find_sources
 from tideline.storage.location import StoreLocation
 
 
@@ -34,7 +36,11 @@ def test_a_file_and_a_pattern_are_refused_and_a_folder_may_come_later(tmp_path: 
 
 @pytest.mark.parametrize(
     ("mark", "kind"),
-    [(".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+    [
+        (".hoodie/hoodie.properties", "Hudi"),
+        ("metadata/v1.metadata.json", "Iceberg"),
+        ("_delta_log/00000000000000000000.json", "Delta"),
+    ],
 )
 def test_a_table_is_refused_and_one_below_is_left_alone(
     tmp_path: Path, mark: str, kind: str
@@ -49,3 +55,13 @@ def test_a_table_is_refused_and_one_below_is_left_alone(
     with pytest.raises(ConfigError, match=rf"that of a table \({kind}\), whose files"):
         list_arrived(inner, FileFormat.PARQUET)
     assert list_arrived(inner, FileFormat.CSV).files == ()
+    assert find_table_around(StoreLocation.of(tmp_path / "inner" / "day=1")) == (
+        f"the {kind} table at file://{tmp_path}/inner"
+    )
+    assert find_sources(StoreLocation.of(tmp_path / "inner" / "day=1" / "b.parquet")).paths
+    for folder, words in (
+        ("inner", f"this is a {kind} table's"),
+        ("", f"is the {kind} table inne"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            find_sources(StoreLocation.of(tmp_path / folder))

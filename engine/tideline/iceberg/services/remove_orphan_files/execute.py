@@ -59,6 +59,7 @@ from tideline.services.report import ServiceReport
 from tideline.storage.local.unfinished_files import remove_unfinished_below
 from tideline.storage.named_places import normalised
 from tideline.storage.nested_tables import CONTROL_FOLDER
+from tideline.storage.table_around import table_around
 from tideline.wording import counted
 
 _BATCH_FILES = 1000
@@ -119,6 +120,7 @@ def plan_orphans(
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
+    _refuse_table_around(operations.io, options)
     cutoff_ms = options.cutoff_ms((clock or SystemClock()).now_ms())
     search = _Search.of(operations.io, loaded, options)
     search.collect(loaded)
@@ -144,6 +146,7 @@ def execute_orphans(operations: TableOperations, plan: OrphanPlan) -> OrphanRun:
     """
     loaded = operations.load()
     refuse_without_gc(loaded.metadata)
+    _refuse_table_around(operations.io, plan.options)
     if loaded.metadata.table_uuid != plan.table_uuid:
         message = "the orphans were planned for another table at this place"
         raise ConflictError(
@@ -346,6 +349,18 @@ class _Search:
         if path := metadata.properties.get("write.metadata.path"):
             folders.add(path.rstrip("/"))
         return {self.places.of(folder) for folder in folders}
+
+
+def _refuse_table_around(io: FileIO, options: OrphanOptions) -> None:
+    """Raise UnsupportedTableError for a table in the folder of another, unless folders of it are
+    named: what the other one alone knows would count as orphans."""
+    around = None if options.locations else table_around(io.location, io.store_at, itself=False)
+    if around is not None:
+        message = (
+            f"the table lies inside {around}, whose files would count as orphans: name the folders "
+            "to search, or move one of the two"
+        )
+        raise UnsupportedTableError(message, table=io.location.uri)
 
 
 def _locations(

@@ -114,7 +114,7 @@ class FileListing(NothingHeldUp):
         files, strangers, unnamable, noted = [], [], [], set()
         rows: list[RowsSetAside] = []
         listed = list(objects)
-        tables = _tables_among(listed) if file_format is FileFormat.PARQUET else {}
+        tables = tables_among(listed) if file_format is FileFormat.PARQUET else {}
         for found in listed:
             if root_around(found.path, tables) is not None:
                 continue
@@ -328,7 +328,7 @@ def _quarantine_text(files: int, rows: Sequence[RowsSetAside]) -> str | None:
     return f"{' and '.join(waiting)} set aside in {QUARANTINE}/" if waiting else None
 
 
-def _tables_among(objects: Iterable[ObjectInfo]) -> dict[str, str]:
+def tables_among(objects: Iterable[ObjectInfo]) -> dict[str, str]:
     """Folders of tables with their formats, "" for the listed one."""
     roots = nested_tables(f"_/{found.path}" for found in objects)
     return {root.removeprefix("_").removeprefix("/"): kind for root, kind in roots.items()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tideline.errors import ConfigError, InvalidDataError
-from tideline.ingest.sources.files.listing import FileFormat
+from tideline.ingest.sources.files.listing import FileFormat, tables_among
 from tideline.storage.location import StoreLocation
+from tideline.storage.nested_tables import root_around
 from tideline.storage.object_store import ObjectInfo, is_possible_path
 
 PARQUET = "parquet"
@@ -64,14 +66,30 @@ def _listed(location: StoreLocation) -> tuple[StoreLocation, list[ObjectInfo]]:
     single = StoreLocation(parent, location.options)
     if name and (file := single.open().head(name)) is not None:
         return single, [file]
+    listed = list(location.open().list())
     found = sorted(
-        (
-            item
-            for item in location.open().list()
-            if item.size_bytes and not re.search(r"(^|/)[._]", item.path)
-        ),
+        (item for item in listed if item.size_bytes and not re.search(r"(^|/)[._]", item.path)),
         key=lambda item: item.path,
     )
     if not found:
         raise InvalidDataError("no source file here", path=location.uri)
+    _refuse_tables(location, tables_among(listed), found)
     return location, found
+
+
+def _refuse_tables(
+    folder: StoreLocation, tables: Mapping[str, str], files: Iterable[ObjectInfo]
+) -> None:
+    """Raise ConfigError where files are among those of a table, by its root in the folder."""
+    inside = {"" if "" in tables else root_around(file.path, tables) for file in files}
+    for root in sorted(root for root in inside if root is not None):
+        where = (
+            f"in it is the {tables[root]} table {root}/"
+            if root
+            else f"this is a {tables['']} table's"
+        )
+        message = (
+            f"a source is a folder of files, and {where}, whose files have earlier "
+            "versions of rows too: read the table, or name single files"
+        )
+        raise ConfigError(message, path=folder.uri)
