@@ -63,7 +63,12 @@ def test_a_lazy_frame_reads_what_its_query_needs(table: LakeTable) -> None:
 def test_a_condition_in_sql_and_a_limit_are_taken_everywhere(table: LakeTable) -> None:
     where = "n >= 2 and day = 'mon'"
     assert table.to_batches(["id"], where).read_all()["id"].to_pylist() == ["b"]
-    assert table.to_arrow(["id"], filter=where)["id"].to_pylist() == ["b"]
+    for found in (table.to_arrow(["id"], where=where), table.to_arrow(["id"], filter=where)):
+        assert found["id"].to_pylist() == ["b"]
+    for reader in (table.scan(["id"], where=where), table.scan(["id"], filter=where)):
+        assert reader.read_all()["id"].to_pylist() == ["b"]
+    with pytest.raises(ConfigError, match="give where alone"):
+        table.to_arrow(where=where, filter=where)
     assert table.count() == 3
     assert table.count("n > 1") == 2
     assert table.count(pc.field("at").is_null()) == 1

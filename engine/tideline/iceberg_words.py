@@ -16,7 +16,7 @@ from tideline.iceberg.metadata.snapshot import Snapshot, SnapshotRef
 from tideline.iceberg.metadata.table_metadata import TableMetadata
 from tideline.iceberg.read.snapshot_choice import SnapshotChoice
 from tideline.iceberg.table.open_table import IcebergTable
-from tideline.readable_table import Columns
+from tideline.readable_table import Columns, one_condition
 from tideline.services.run import ServiceRun
 from tideline.writable_table import Options, WritableTable
 
@@ -80,13 +80,15 @@ class IcebergWords(WritableTable):
         spark: SparkSession,
         as_of: Any = None,
         columns: Columns = None,
+        where: Any = None,
+        *,
         filter: Any = None,
     ) -> DataFrame:
         """The same rows as a Spark DataFrame, whose tasks read the files of this moment as they are
         read here.
 
-        `columns` are all unless given. `filter` is a condition as for `scan`: files are left out by
-        it, which Spark's own filters of the DataFrame do not.
+        `columns` are all unless given. `where` is a condition as for `scan`, `filter` another name
+        of it: files are left out by it, which Spark's own filters of the DataFrame do not.
         Raises ConfigError for columns that are not there and for what is no condition,
         UnsupportedTableError naming a column whose type Spark does not have.
         """
@@ -95,7 +97,8 @@ class IcebergWords(WritableTable):
         choice = self._chosen(as_of)
         names = [field.name for field in choice.metadata.schema().fields]
         chosen = chosen_columns(columns, names)
-        return snapshot_frame(spark, self.table.io, choice, chosen, filter)
+        condition = one_condition(where, filter)
+        return snapshot_frame(spark, self.table.io, choice, chosen, condition)
 
     def files(self, as_of: Any = None) -> pa.Table:
         """A row for each data file, with the delete files that apply to it. `as_of` as for rows."""

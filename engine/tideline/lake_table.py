@@ -45,7 +45,7 @@ from tideline.hudi.upgrade.run import preview_version_change, run_version_change
 from tideline.hudi.write.table_writer import TableWriter
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.hudi.write.write_request import Requirement
-from tideline.readable_table import Columns
+from tideline.readable_table import Columns, one_condition
 from tideline.services.explanation import NotDue
 from tideline.services.run import ServicePlan, ServiceRun
 from tideline.settings.setting import SettingPlace
@@ -288,15 +288,18 @@ class LakeTable(ShownTable, TableWords):
     def scan(
         self,
         columns: Columns = None,
-        filter: Any = None,
+        where: Any = None,
         as_of: Any = None,
         limit: int | None = None,
+        *,
+        filter: Any = None,
     ) -> pa.RecordBatchReader:
         """The table's rows, now or as of a time, batch after batch in Arrow, without Spark.
 
-        `columns` are all unless given, Hudi's first. `filter` is a condition in SQL, `"ts > 5"`, or
+        `columns` are all unless given, Hudi's first. `where` is a condition in SQL, `"ts > 5"`, or
         in pyarrow's form, `pyarrow.compute.field("ts") > 5` or `[("ts", ">", 5)]`; what it rules
-        out is not read. Of the rows it selects the first `limit` are given: reading ends there.
+        out is not read. `filter` is another name of it. Of the rows it selects the first `limit`
+        are given: reading ends there.
         Batches are read ahead until the reader is dropped. Raises ConfigError for
         columns and conditions that the table does not have, and for an `as_of` as `snapshot` does;
         a file that cannot be read raises CorruptTableError when its rows are reached.
@@ -304,8 +307,8 @@ class LakeTable(ShownTable, TableWords):
         from tideline.hudi.read.arrow_scan import ArrowScan
         from tideline.hudi.read.snapshot import plan_snapshot
 
-        table = self.hoodie_table
-        return ArrowScan.of(table, plan_snapshot(table, as_of), columns, filter).to_reader(limit)
+        table, condition = self.hoodie_table, one_condition(where, filter)
+        return ArrowScan.of(table, plan_snapshot(table, as_of), columns, condition).to_reader(limit)
 
     def read_optimized(self, spark: SparkSession) -> DataFrame:
         """The rows of the base files alone: a merge-on-read table without its logs."""

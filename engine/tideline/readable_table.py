@@ -30,8 +30,8 @@ class ReadableTable(ABC):
     """What can be done with any table whose rows are read as a Dataset.
 
     `where` is a condition: SQL (`"n > 3 and day = '2026-11-01'"`), an expression of pyarrow or its
-    list of comparisons. `as_of` is a time, an instant, or of an Iceberg table a snapshot, a branch
-    or a tag; the table as it is now without.
+    list of comparisons; `filter` is another name of it where that is taken. `as_of` is a time, an
+    instant, or of an Iceberg table a snapshot, a branch or a tag; the table as it is now without.
     """
 
     @abstractmethod
@@ -62,22 +62,26 @@ class ReadableTable(ABC):
     def scan(
         self,
         columns: Columns = None,
-        filter: Any = None,
+        where: Any = None,
         as_of: Any = None,
         limit: int | None = None,
+        *,
+        filter: Any = None,
     ) -> pa.RecordBatchReader:
-        """`to_batches`: the first `limit` rows that the filter selects, batch after batch."""
-        return self.to_batches(columns, filter, as_of, limit)
+        """`to_batches`: the first `limit` rows for which the condition holds, batch after batch."""
+        return self.to_batches(columns, one_condition(where, filter), as_of, limit)
 
     def to_arrow(
         self,
         columns: Columns = None,
-        filter: Any = None,
+        where: Any = None,
         as_of: Any = None,
         limit: int | None = None,
+        *,
+        filter: Any = None,
     ) -> pa.Table:
         """The rows as `scan` reads them, all in memory."""
-        return self.scan(columns, filter, as_of, limit).read_all()
+        return self.scan(columns, where, as_of, limit, filter=filter).read_all()
 
     def head(self, rows: int = 5, columns: Columns = None, where: Any = None) -> pa.Table:
         """The first rows, in the order in which they are stored; little more is read."""
@@ -134,6 +138,13 @@ class ReadableTable(ABC):
         if not dataset.schema.names:
             raise ConfigError(NO_COLUMNS)
         return reader.from_arrow(dataset)
+
+
+def one_condition(where: Any, filter: Any) -> Any:
+    """The condition that one of its two names gives. Raises ConfigError where both do."""
+    if where is not None and filter is not None:
+        raise ConfigError("where and filter are names of the same condition: give where alone")
+    return filter if where is None else where
 
 
 def _condition(dataset: RowDataset, where: Any) -> Any:

@@ -34,8 +34,21 @@ _META_PREFIX = "_hoodie_"
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a column of the input is a meta column, which each write fills itself."""
-    return is_meta_column(name) or (name.startswith(_META_PREFIX) and name != DELETED_FLAG)
+    """Whether a column of the input is a meta column, which each write fills itself: rows that were
+    read from a table have them."""
+    return is_meta_column(name)
+
+
+def refuse_reserved(names: Iterable[str]) -> None:
+    """Raise InvalidDataError for a column that is named like Hudi's own and is none of them."""
+    for name in names:
+        is_like = name.lower().startswith(_META_PREFIX) and name.lower() != DELETED_FLAG
+        if is_like and not is_meta_column(name):
+            message = (
+                f"column {name!r}: names that begin with {_META_PREFIX} are Hudi's own; rename it, "
+                "or leave it out"
+            )
+            raise InvalidDataError(message, value=name)
 
 
 def needed_ordering(config: TableConfig, operation: WriteOperation) -> tuple[str, ...]:
@@ -58,7 +71,10 @@ def unique_columns(operation: WriteOperation, config: WriteConfig) -> tuple[str,
 def check_columns(
     names: Collection[str], table: TableConfig, operation: WriteOperation, config: WriteConfig
 ) -> None:
-    """Raise ConfigError for a column that the operation needs and the input lacks."""
+    """Raise ConfigError for a column that the operation needs and the input lacks, InvalidDataError
+    for one that no table has."""
+    if operation is not WriteOperation.DELETE:
+        refuse_reserved(names)
     _require(names, table.record_key_fields, "record key field")
     _require(names, table.partition_fields, "partition field")
     if operation is not WriteOperation.DELETE:
