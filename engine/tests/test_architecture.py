@@ -75,6 +75,8 @@ NEEDS_AN_EXTRA = (
     "tideline.iceberg.table.catalog_search.",
     "tideline.iceberg.table.catalog_sql.",
     "tideline.iceberg.table.catalog_table.",
+    "tideline.iceberg.table.catalog_transaction.",
+    "tideline.iceberg.table.staged_table.",
     "tideline.formats.row_filter.",
     "tideline.in_process.dict_rows.",
     "tideline.in_process.run.",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tideline.iceberg.services.remove_orphan_files.execute import OrphanRun
     from tideline.iceberg.services.rewrite_data_files.run import RewriteReport
     from tideline.iceberg_lake_table import IcebergLakeTable, create_iceberg, open_iceberg
+    from tideline.iceberg_together import commit_together
     from tideline.lake_table import LakeTable
     from tideline.services.benefit import Benefit
     from tideline.services.explanation import Explanation, NotDue
@@ -74,6 +75,7 @@ __all__ = [
     "TableType",
     "WriteOperation",
     "__version__",
+    "commit_together",
     "create",
     "create_iceberg",
     "errors",
@@ -110,6 +112,7 @@ _LOADED_ON_FIRST_USE = {
     "TableService": ("tideline.hudi.services.service", "TableService"),
     "TableType": ("tideline.hudi.table.table_config", "TableType"),
     "WriteOperation": ("tideline.hudi.write.write_operation", "WriteOperation"),
+    "commit_together": ("tideline.iceberg_together", "commit_together"),
     "create": ("tideline.lake_table", "LakeTable.create"),
     "create_iceberg": ("tideline.iceberg_lake_table", "create_iceberg"),
     "open": ("tideline.lake_table", "LakeTable.open"),

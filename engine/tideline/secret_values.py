@@ -45,7 +45,9 @@ _SECRET_ENDINGS = ("KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE",
                    "CREDENTIALS", "SIGNATURE")  # fmt: skip
 _SECRET_WORDS = ("AUTH", "AUTHORIZATION", "PASS", "SAS", "JWT")
 _SECRET_SOUNDS = ("key", "secret", "token", "password", "credential", "auth", "signature")
-_NOT_SECRET = re.compile(r".*(FILE|PATH|DIR|URI|URL|ENDPOINT|ID|NAME|TYPE|SOCK|FIELD|FIELDS)$")
+_NOT_SECRET = re.compile(
+    r".*(FILE|PATH|DIR|URI|URL|ENDPOINT|ID|NAME|TYPE|SOCK|FIELD|FIELDS)$|ENABLED$|MS$"
+)
 _REST_OF_WORD = re.compile(r"[^\s\"'`<>\\,;()\[\]{}]*")
 _SCHEMES = ("bearer", "basic", "token")
 _HELD = re.compile(

@@ -211,7 +211,7 @@ def test_credentials_of_the_catalog_do_not_go_to_the_server_of_tokens(
             "oauth2-server-uri": f"{tokens.url}/oauth/tokens",
         }
         use(catalog, secrets)
-        assert [request.kind for request in tokens.received] == ["token", "token"]
+        assert [request.kind for request in tokens.received] == ["token"]
         for request in tokens.received:
             assert "client-secret-42" in request.text
             assert "key-of-the-catalog" not in request.text

@@ -175,6 +175,8 @@ def test_names_of_secrets_are_recognised(name: str) -> None:
         "AWS_ACCESS_KEY_ID",
         "AWS_WEB_IDENTITY_TOKEN_FILE",
         "oauth2-server-uri",
+        "PYICEBERG_CATALOG__LAKE__TOKEN_EXPIRES_IN_MS",
+        "token-exchange-enabled",
         "SSH_AUTH_SOCK",
         "XAUTHORITY",
         "GIT_AUTHOR_EMAIL",

@@ -33,6 +33,7 @@ NOT_SETTINGS = re.compile(
     r"""
     tideline\.(cli|hudi|spark|services|dev|erasure|iceberg|report|write_)\b.*  # modules
     | tideline\.(commands|declarations)                    # groups of entry points
+    | tideline\.iceberg_together
     | tideline\.((iceberg_)?lake_table|check_finding|commit_report|distribution|saving|testing).*
     | tideline\.(ingest|token|operation|carries|publication)(\..*)?    # extra metadata of commits
     | tideline\.operation-id

@@ -15,6 +15,8 @@ TAKEN = {
     "namespace-separator": ["%1F", ".", "%2E"],
     "rest-page-size": ["1", "99999"],
     "oauth2-server-uri": ["https://tokens.example:8443/realms/a/token"],
+    "token-expires-in-ms": ["1", "3600000"],
+    "token-exchange-enabled": ["true", "False"],
     "ugi": ["trips", "trips:hadoop", "trips@LAKE:a:b"],
     "lock-check-retries": ["4", "0.5"],
 }
@@ -25,6 +27,8 @@ REFUSED: dict[str, list[object]] = {
     "rest-page-size": ["0", "-1", "1e9", "100000", "x"],
     "oauth2-server-uri": ["file:///etc/passwd", "http://user:pass@host/", "http://host/?a=b",
                           "ftp://host", "http://", "http://host:port/", "http://ho st/"],
+    "token-expires-in-ms": ["0", "-1", "1e9", "soon", "1" * 20],
+    "token-exchange-enabled": ["no", "", "1"],
     "ugi": [":hadoop", "a b", "a:" * 40, "x" * 200],
     "lock-check-retries": ["-1", "1e9", "1" * 20],
 }  # fmt: skip
@@ -43,7 +47,7 @@ def test_only_those_who_are_trusted_enough_set_a_property(name: str) -> None:
     value = {"type": "rest", "prefix": "a", "namespace-separator": ".", "rest-page-size": "5",
              "oauth2-server-uri": "http://a/b", "glue.endpoint": "http://a",
              "lock-check-min-wait-time": "0.1", "lock-check-max-wait-time": "60",
-             "lock-check-retries": "4",
+             "lock-check-retries": "4", "token-expires-in-ms": "60000",
              }.get(name, "true")  # fmt: skip
     for author in Author:
         is_taken = name in admitted({name: value}, author).properties

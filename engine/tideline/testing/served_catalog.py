@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from pyiceberg.catalog.rest import CreateTableRequest
+from pyiceberg.catalog.rest import DEFAULT_ENDPOINTS, CreateTableRequest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest
@@ -46,6 +46,8 @@ from tideline.storage.object_store import ObjectStore
 from tideline.testing.hostile_catalog import Answer, HostileCatalog, Received
 from tideline.testing.iceberg_model import IcebergModel
 
+TRANSACTIONS = "/transactions/commit"
+
 
 def without_prefixes(answer: Answer) -> Answer:
     """An answer that vends credentials of a form that no client reads."""
@@ -58,13 +60,14 @@ def without_prefixes(answer: Answer) -> Answer:
 class ServedCatalog(HostileCatalog):
     """See the module. `tables` is the newest metadata of each table by its name; `applied` are the
     snapshots that each commit of a client left, with the table's UUID. `new_place` says where a
-    table goes that a client asks for."""
+    table goes that a client asks for, `commits_together` whether it commits several as one."""
 
     def __init__(self) -> None:
         super().__init__("memory://nowhere/orders")
         self.tables: dict[str, Loaded] = {}
         self.applied: list[tuple[str, frozenset[int]]] = []
         self.reply: Callable[[Received], Answer] = self.honest
+        self.commits_together = False
         self.new_place: Callable[[], str] = lambda: f"memory://{uuid.uuid4().hex}/table"
         self._lock = threading.RLock()
 
@@ -92,6 +95,13 @@ class ServedCatalog(HostileCatalog):
         """The answer of a server that works."""
         if request.path.endswith("/register"):
             return self._registered(request)
+        if request.path.endswith(TRANSACTIONS):
+            return self._together(request)
+        if request.kind == "config" and self.commits_together:
+            listed = sorted(map(str, DEFAULT_ENDPOINTS))
+            together = f"POST /v1/{{prefix}}{TRANSACTIONS}"
+            return Answer().saying({"defaults": {}, "overrides": {},
+                                    "endpoints": [*listed, together]})  # fmt: skip
         if request.kind == "tables" and request.method == "POST":
             return self._placed(request)
         if request.kind == "namespaces" and (name := request.path.rpartition("/namespaces/")[2]):
@@ -124,6 +134,22 @@ class ServedCatalog(HostileCatalog):
             changed = with_logged(changed, base.metadata, base.metadata_location)
             self.tables[name] = self._written(changed)
             return Committed(self.tables[name])
+
+    def _together(self, request: Received) -> Answer:
+        """A commit of several tables: all or none."""
+        before = dict(self.tables)
+        for change in json.loads(request.body)["table-changes"]:
+            known = change["identifier"]
+            name = ".".join((*known["namespace"], known["name"]))
+            if name not in self.tables:
+                self.tables = before
+                return refusal(404, "NoSuchTableException")
+            try:
+                self._commit(name, json.dumps(change).encode())
+            except CommitFailedException as error:
+                self.tables = before
+                return refusal(409, "CommitFailedException", str(error))
+        return Answer(status=204, body=b"")
 
     def _placed(self, request: Received) -> Answer:
         document = {"location": self.new_place(), **json.loads(request.body)}

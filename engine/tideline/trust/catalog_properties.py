@@ -85,7 +85,7 @@ def credentials_among(properties: Mapping[str, object]) -> tuple[str, ...]:
     """Names of properties that identify this process to a server."""
     return tuple(
         name for name in properties
-        if name in ("token", "credential", "auth", "ssl")
+        if name in ("token", "credential", "subject-token", "auth", "ssl")
         or name.startswith((HEADER, "auth.", "ssl.", "rest.sig"))
     )  # fmt: skip
 
@@ -119,6 +119,10 @@ def _is_one_of(*words: str) -> Callable[[str], bool]:
 
 def _is_page_size(text: str) -> bool:
     return re.fullmatch("[1-9][0-9]{0,4}", text) is not None
+
+
+def _is_milliseconds(text: str) -> bool:
+    return re.fullmatch("[1-9][0-9]{0,14}", text) is not None
 
 
 def _is_number(text: str) -> bool:
@@ -158,6 +162,11 @@ RULES: Mapping[str, Rule] = {
     OAUTH2_SERVER: Rule(Author.RESOURCE, "address that tokens come from", is_plain_url),
     "token": Rule(Author.RESOURCE, "secret", _is_anything),
     "credential": Rule(Author.RESOURCE, "secret", _is_anything),
+    "subject-token": Rule(Author.RESOURCE, "secret", _is_anything),
+    "subject-token-type": Rule(Author.RESOURCE, "what a subject's token is", _is_anything),
+    "token-exchange-enabled": Rule(Author.RESOURCE, "whether a token becomes another", _BOOLEAN),
+    "token-refresh-enabled": Rule(Author.RESOURCE, "whether a token is replaced", _BOOLEAN),
+    "token-expires-in-ms": Rule(Author.RESOURCE, "when a token ends", _is_milliseconds),
     "scope": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
     "audience": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),
     "resource": Rule(Author.RESOURCE, "what a token is asked for", _is_anything),

@@ -2,7 +2,7 @@
 
 1. No redirect is followed. Credentials, and requests without them, go to the catalog's server and
    to the one that `oauth2-server-uri` names; what authenticates at the first is not sent to the
-   second.
+   second, but for a token that is exchanged there.
 2. An answer has `ANSWER_TIMEOUTS` times the timeout until its last byte, whether it stalls in its
    head, between two chunks or between two bytes: then the connection is closed under it.
 3. Of an answer at most one byte more than the limit is read, of a refusal `REFUSAL_BYTES_MAX`. What
@@ -91,6 +91,8 @@ class BoundedSession(requests.Session):
         self._listing = Listing()
         self.bound_headers: tuple[str, ...] = ()
         """Headers that are for the catalog's server alone."""
+        self.is_for_tokens = False
+        """Whether all that its requests carry is for the server of tokens."""
         self.trust_env = access.is_of_process
         if not self.trust_env:
             # Certificate authorities are no identity of this process; netrc and proxies are.
@@ -113,7 +115,7 @@ class BoundedSession(requests.Session):
                 "a request would go to a server that the catalog's configuration does not name"
             )
             raise ConfigError(message, value=str(server))
-        if server != self._catalog:
+        if server != self._catalog and not self.is_for_tokens:
             for name in ("Authorization", *self.bound_headers):
                 request.headers.pop(name, None)
         elif self._remembered.seconds and request.method in _CHANGES and not _is_token(url):

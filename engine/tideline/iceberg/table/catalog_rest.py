@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -24,6 +24,7 @@ from pyiceberg.catalog.rest import (
     NAMESPACE_SEPARATOR_PROPERTY,
     SIGV4,
     Capability,
+    Endpoint,
     Endpoints,
     LoadCredentialsResponse,
     RestCatalog,
@@ -33,17 +34,26 @@ from pyiceberg.catalog.rest.auth import (
     AuthManager,
     AuthManagerAdapter,
     AuthManagerFactory,
-    LegacyOAuth2AuthManager,
+    NoopAuthManager,
 )
-from pyiceberg.table import Table
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    OAuthError,
+    UnauthorizedError,
+)
+from pyiceberg.table import CommitTableRequest, Table
 from pyiceberg.typedef import Identifier
 from pyiceberg.utils.properties import property_as_bool
-from requests import Session
+from requests import HTTPError, Session
 
 from tideline.errors import ConfigError
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles, check_overridden
 from tideline.iceberg.table.catalog_http import BoundedSession
+from tideline.iceberg.table.catalog_tokens import FAULTS, CatalogTokens
 from tideline.iceberg.table.idempotency import Remembered
+from tideline.iceberg.table.token_grants import TokenGrants
 from tideline.iceberg.table.vended_keys import SETTING, Vended, beside_keys
 from tideline.secret_values import note_secrets
 from tideline.trust.author import Author
@@ -59,9 +69,10 @@ _named: set[tuple[str, str]] = set()
 _named_lock = threading.Lock()
 _DELEGATION = SETTING.removeprefix(HEADER)
 _VENDED, _SIGNING, _NONE = "vended-credentials", "remote-signing", "none"
+_TRANSACTIONS = Endpoint.from_string("POST /v1/{prefix}/transactions/commit")
 check_overridden(
     RestCatalog, "_fetch_config", "_create_session", "_load_file_io", "_config_headers",
-    "_extract_optional_oauth_params", "_init_sigv4", "_response_to_table",
+    "_refresh_token", "_init_sigv4", "_response_to_table",
 )  # fmt: skip
 
 
@@ -84,6 +95,7 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self._asked = asked
         self._remembered = Remembered()
         self._places: dict[tuple[str, ...], dict[str, object]] = {}
+        self._tokens: CatalogTokens | None = None
         self.uses_vended = _asks_for_credentials(name, self._given)
         super().__init__(name, **self._given)
 
@@ -113,6 +125,38 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
                 return vended
         io = self.load_table(identifier).io
         return io.vended if isinstance(io, OwnFileIO) else Vended()
+
+    @property
+    def commits_tables(self) -> bool:
+        """Whether its server says that it commits several tables as one."""
+        return _TRANSACTIONS in self._supported_endpoints
+
+    def commit_tables(
+        self, changes: Sequence[tuple[Identifier, tuple[Any, ...], tuple[Any, ...]]]
+    ) -> None:
+        """Commit several tables as one, each with its requirements and updates. Raises what
+        `commit_table` raises."""
+        requests = [
+            CommitTableRequest.model_validate(
+                {
+                    "identifier": {"namespace": name[:-1], "name": name[-1]},
+                    "requirements": requirements,
+                    "updates": updates,
+                }
+            ).model_dump_json()
+            for name, requirements, updates in changes
+        ]
+        body = f'{{"table-changes": [{", ".join(requests)}]}}'.encode()
+        url = self.url("transactions/commit")
+        response = self._session.post(url, data=body)
+        if response.status_code in (401, 419):
+            self._refresh_token()
+            response = self._session.post(url, data=body)
+        try:
+            response.raise_for_status()
+        except HTTPError as error:
+            unknown = dict.fromkeys((500, 502, 504), CommitStateUnknownException)
+            _handle_non_200_response(error, {409: CommitFailedException, **unknown})
 
     def _response_to_table(
         self, identifier_tuple: tuple[str, ...], table_response: TableResponse
@@ -146,6 +190,29 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         self._namespace_separator = unquote(separator)
 
     def _create_session(self) -> Session:
+        session = self._bounded_session()
+        self._config_headers(session)
+        session.headers.pop(_DELEGATION, None)
+        if self.uses_vended:
+            session.headers[_DELEGATION] = _VENDED
+        session.bound_headers = self._bound_headers
+        self._auth_manager = self._authentication()
+        session.auth = AuthManagerAdapter(self._auth_manager)
+        if property_as_bool(self._given, SIGV4, False):
+            self._init_sigv4(session)
+        return session
+
+    def _refresh_token(self) -> None:
+        """A token was refused: there will be another one for the next attempt. Raises
+        UnauthorizedError where there is none, before the attempt is made."""
+        try:
+            if self._tokens is not None:
+                self._tokens.replace_refused()
+        except FAULTS as error:
+            message = f"the token has ended, and no other one is to be had: {quoted(error)}"
+            raise UnauthorizedError(message) from error
+
+    def _bounded_session(self) -> BoundedSession:
         session = BoundedSession(
             self._given[URI],
             self._given.get(OAUTH2_SERVER),
@@ -153,31 +220,19 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
             self.timeout_s,
             self._remembered,
         )
-        self._config_headers(session)
-        session.headers.pop(_DELEGATION, None)
-        if self.uses_vended:
-            session.headers[_DELEGATION] = _VENDED
-        session.bound_headers = tuple(
-            name[len(HEADER) :] for name in self._given if name.startswith(HEADER)
-        )
         _set_certificates(session, self._given.get("ssl"))
-        self._auth_manager = self._authentication(session)
-        session.auth = AuthManagerAdapter(self._auth_manager)
-        if property_as_bool(self._given, SIGV4, False):
-            self._init_sigv4(session)
         return session
 
-    def _authentication(self, session: Session) -> AuthManager:
+    @property
+    def _bound_headers(self) -> tuple[str, ...]:
+        return tuple(name[len(HEADER) :] for name in self._given if name.startswith(HEADER))
+
+    def _authentication(self) -> AuthManager:
         asked = self._given.get(AUTH)
         if not asked:
-            credential = self._given.get("credential")
-            return _NotedOAuth2(
-                session=session,
-                auth_url=None if credential is None else self._token_address(),
-                credential=credential,
-                initial_token=self._given.get("token"),
-                optional_oauth_params=self._extract_optional_oauth_params(),
-            )
+            if self._tokens is None:
+                self._tokens = self._new_tokens()
+            return self._tokens
         if not self._access.is_of_process:
             raise ConfigError("auth of a catalog is set by the process's own configuration alone")
         kind, program = asked.get("type"), asked.get("impl")
@@ -187,9 +242,29 @@ class BoundedRestCatalog(OwnFiles, RestCatalog):
         _note_basic(asked.get(kind))
         return AuthManagerFactory.create(program or kind, asked.get(kind, {}))
 
-    def _token_address(self) -> str:
-        given: str | None = self._given.get(OAUTH2_SERVER)
-        return given or self.url(Endpoints.get_token, prefixed=False)
+    def _new_tokens(self) -> CatalogTokens:
+        address = self._given.get(OAUTH2_SERVER) or self.url(Endpoints.get_token, prefixed=False)
+        session = self._bounded_session()
+        self._config_headers(session)
+        session.headers.pop(_DELEGATION, None)
+        session.headers["Content-Type"] = "application/x-www-form-urlencoded"
+        if ServerAddress.of(address) != ServerAddress.of(self._given[URI]):
+            for name in self._bound_headers:
+                session.headers.pop(name, None)
+        session.is_for_tokens = True
+        # Without it a user of .netrc stands in the place of what a request shows.
+        session.auth = AuthManagerAdapter(NoopAuthManager())
+
+        def answer(form: dict[str, str], authorization: str | None) -> object:
+            shown = {} if authorization is None else {"Authorization": authorization}
+            response = session.post(address, data=form, headers=shown)
+            try:
+                response.raise_for_status()
+            except HTTPError as error:
+                _handle_non_200_response(error, {400: OAuthError, 401: OAuthError})
+            return response.json()
+
+        return CatalogTokens(self.name, TokenGrants.of(self._given), answer)
 
 
 def _is_on_its_server(answered: object, uri: str) -> bool:
@@ -221,19 +296,6 @@ def _asks_for_credentials(catalog: str, given: Mapping[str, Any]) -> bool:
     if not asked <= {_VENDED, _SIGNING} and asked != {_NONE}:
         raise ConfigError(f"{SETTING} is {_VENDED} or {_NONE}", value=quoted(", ".join(asked)))
     return _VENDED in asked
-
-
-class _NotedOAuth2(LegacyOAuth2AuthManager):
-    """Its tokens are masked in messages, as the credential is."""
-
-    def _fetch_access_token(self, credential: str) -> str:
-        token: str = super()._fetch_access_token(credential)
-        note_secrets([token])
-        return token
-
-    def auth_header(self) -> str | None:  # type: ignore[override]
-        # Without a token PyIceberg's sends the word None as one.
-        return None if self._token is None else super().auth_header()
 
 
 def name_ignored(catalog: str, names: tuple[str, ...], source: str) -> None:

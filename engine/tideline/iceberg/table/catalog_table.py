@@ -82,7 +82,7 @@ from tideline.storage.s3.identity import implicit_identity
 from tideline.trust.catalog_access import OF_PROCESS, CatalogAccess
 from tideline.trust.foreign_words import quoted
 
-_REFUSALS = (
+REFUSALS = (
     CommitFailedException,
     BadRequestError,
     ValidationError,
@@ -130,6 +130,16 @@ class CatalogTable:
         self._io: FileIO | None = None
         self._vended: VendedAccess | None = None
         self._identity: TableIdentity = UNSEEN
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that keeps the table."""
+        return self._catalog
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The parts of the table's name there."""
+        return Catalog.identifier_to_tuple(self._identifier)
 
     @property
     def io(self) -> FileIO:
@@ -180,7 +190,7 @@ class CatalogTable:
                 raise TableExistsError(message, table=self._name) from error
             except UnreadableAnswer:
                 raise
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 message = f"the catalog refuses the table: {quoted(error)}"
                 raise UnsupportedTableError(message, table=self._name) from error
         version = self.load().metadata.format_version
@@ -206,7 +216,7 @@ class CatalogTable:
                     DeleteScope(store, "taking back a metadata file").remove(path)
             except UnreadableAnswer:
                 raise
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 message = f"the catalog refuses the table: {quoted(error)}"
                 raise UnsupportedTableError(message, table=self._name) from error
 
@@ -249,7 +259,7 @@ class CatalogTable:
             message = "the catalog had no time for the commit, which did not take place: repeat it"
             raise StorageUnavailableError(message, table=self._name) from error
         except CLIENT_FAULTS as error:
-            if _status_of(error) == _NO_SUCH_TABLE:
+            if status_of(error) == _NO_SUCH_TABLE:
                 raise self._missing() from error
             return self._settle(base, asked, changes, error)
         metadata = TableMetadata.of(document, path=response.metadata_location)
@@ -273,7 +283,7 @@ class CatalogTable:
         """What became of a commit that was not reported as done."""
         # What is no answer that the client reads is a ValueError, too.
         is_refused = not isinstance(error, UnreadableAnswer) and (
-            isinstance(error, _REFUSALS) or _status_of(error) == _UNPROCESSABLE
+            isinstance(error, REFUSALS) or status_of(error) == _UNPROCESSABLE
         )
         for _ in status_checks(base.metadata.properties).attempts(self._clock):
             try:
@@ -311,7 +321,7 @@ class CatalogTable:
             self._place.require_identity()
             return FileIO(location, recorded, {location: own}, bars=self._s3.bars)
         assert isinstance(catalog, BoundedRestCatalog)
-        origin = OpenedOrigin(catalog, Catalog.identifier_to_tuple(self._identifier))
+        origin = OpenedOrigin(catalog, self.identifier)
         self._vended = VendedAccess(origin)
         self._vended.take(vended)
         stores = {location: self._vended.store(location, own)}
@@ -347,7 +357,7 @@ class CatalogTable:
         return name if isinstance(name, str) else ".".join(name)
 
 
-def _status_of(error: BaseException) -> int | None:
+def status_of(error: BaseException) -> int | None:
     """The status of the answer that an error of PyIceberg's was made of."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
     return status if isinstance(status, int) else None

@@ -46,9 +46,9 @@ TRUST_FAULTS = (
     ),
     Fault(
         "a token goes to the server for tokens as well",
-        "engine/tideline/iceberg/table/catalog_http.py",
-        "        if server != self._catalog:\n",
-        "        if server not in self._servers:\n",
+        "engine/tideline/iceberg/table/catalog_rest.py",
+        "        if ServerAddress.of(address) != ServerAddress.of(self._given[URI]):\n",
+        "        if not address:\n",
         ("engine/tests/iceberg/test_hostile_catalog.py", "-k", "token"),
     ),
     Fault(
