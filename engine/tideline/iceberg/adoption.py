@@ -11,10 +11,9 @@ from typing import Any
 
 from tideline.errors import UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.services.registry import IcebergService, all_services
 from tideline.iceberg.table.open_table import IcebergTable
-
-_METADATA_ELSEWHERE = "write.metadata.path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,9 @@ class IcebergAdoptionReport:
         if self.metadata is None:
             return self.refusal
         properties = self.metadata.properties
-        if properties.get(_METADATA_ELSEWHERE) and not self.in_catalog:
+        if properties.get(METADATA_PATH) and not self.in_catalog:
             return (
-                f"{_METADATA_ELSEWHERE} puts its metadata elsewhere, and a table without a catalog "
+                f"{METADATA_PATH} puts its metadata elsewhere, and a table without a catalog "
                 "keeps it in its own folder"
             )
         return service.refusal(self.metadata)

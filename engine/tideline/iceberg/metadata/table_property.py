@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 from tideline.errors import ConfigError
 
+TARGET_SIZE, TARGET_SIZE_BYTES = "write.target-file-size-bytes", 512 * 1024 * 1024
+"""How large data files are to be, and are where the table does not say it."""
+DELETE_TARGET_SIZE, DELETE_TARGET_SIZE_BYTES = (
+    "write.delete.target-file-size-bytes",
+    64 * 1024 * 1024,
+)
+"""The same of delete files."""
+METADATA_PATH = "write.metadata.path"
+"""Where a table's metadata is, other than below its location."""
 RESERVED = frozenset(
     {
         *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary"),

@@ -48,6 +48,7 @@ from tideline.errors import (
 from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement, unmet
 from tideline.iceberg.metadata.shown_updates import is_shown, leaves_trace
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.table.catalog_config import catalog_arguments
 from tideline.iceberg.table.catalog_files import OwnFileIO, OwnFiles
 from tideline.iceberg.table.catalog_name import address_variable
@@ -240,7 +241,7 @@ class CatalogTable:
         if table is None:
             raise ValueError("the metadata was not loaded from this table")
         version = base.metadata.format_version
-        folder = base.metadata.properties.get("write.metadata.path")
+        folder = base.metadata.properties.get(METADATA_PATH)
         if folder:
             self._place.check(folder, base.metadata_location)
         try:

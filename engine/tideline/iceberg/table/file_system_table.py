@@ -45,6 +45,7 @@ from tideline.iceberg.metadata.metadata_update import (
     unmet,
 )
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.table.clean_up import remove_old_metadata
 from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.table.retry import status_checks
@@ -143,11 +144,9 @@ class FileSystemTable:
         return self._publish(base, changed, base.version + 1)
 
     def _refuse_other_place(self, metadata: TableMetadata) -> None:
-        if metadata.properties.get("write.metadata.path"):
+        if metadata.properties.get(METADATA_PATH):
             message = "a table without a catalog keeps its metadata in its own folder"
-            raise UnsupportedTableError(
-                message, table=self._location.uri, value="write.metadata.path"
-            )
+            raise UnsupportedTableError(message, table=self._location.uri, value=METADATA_PATH)
 
     def _publish(self, base: Loaded, changed: TableMetadata, version: int) -> CommitOutcome:
         is_gzip = changed.properties.get(CODEC_PROPERTY, "none").lower() == "gzip"

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 from tideline.errors import ConflictError, TidelineError, UnknownOutcomeError
 from tideline.iceberg.metadata.metadata_update import MetadataUpdate, Requirement
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.object_store import ObjectInfo
 
@@ -135,5 +136,5 @@ class TableOperations(Protocol):
 
 def metadata_file_location(metadata: TableMetadata, name: str) -> str:
     """Where a new metadata file, manifest or manifest list called `name` belongs."""
-    folder = metadata.properties.get("write.metadata.path") or f"{metadata.location}/metadata"
+    folder = metadata.properties.get(METADATA_PATH) or f"{metadata.location}/metadata"
     return f"{folder.rstrip('/')}/{name}"

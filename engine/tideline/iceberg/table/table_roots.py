@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from tideline.errors import CorruptTableError, UnsupportedTableError
 from tideline.iceberg.metadata.data_locations import DATA_PATHS
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.table.file_io import FileIO
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.local.real_path import real_directory
@@ -27,7 +28,7 @@ from tideline.storage.table_around import outermost, place_of, table_around
 
 DECLARING = (
     *DATA_PATHS,
-    "write.metadata.path",
+    METADATA_PATH,
 )
 OUTSIDE = "it lies outside of the table's folders"
 

@@ -21,7 +21,11 @@ from tideline.iceberg.data.position_deletes import merged
 from tideline.iceberg.data.row_layout import RowLayout
 from tideline.iceberg.manifest.manifest_entry import DataFile
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.metadata.table_property import whole_property
+from tideline.iceberg.metadata.table_property import (
+    DELETE_TARGET_SIZE,
+    DELETE_TARGET_SIZE_BYTES,
+    whole_property,
+)
 from tideline.iceberg.scan.delete_index import referenced_data_file
 from tideline.iceberg.scan.task import FileScanTask
 from tideline.iceberg.table.clean_up import remove_quietly
@@ -29,8 +33,6 @@ from tideline.iceberg.table.file_io import FileIO
 from tideline.iceberg.write.changed_files import ChangedFile
 
 _VECTORS_SINCE = 3
-_TARGET_SIZE = "write.delete.target-file-size-bytes"
-_TARGET_BYTES = 64 * 1024 * 1024
 _POSITION_BYTES = 4.0
 
 
@@ -76,7 +78,9 @@ class NewDeletes:
 
     def _add_files(self, changed: Iterable[ChangedFile]) -> None:
         properties = self.metadata.properties
-        target_bytes = whole_property(properties, _TARGET_SIZE, _TARGET_BYTES, least=1)
+        target_bytes = whole_property(
+            properties, DELETE_TARGET_SIZE, DELETE_TARGET_SIZE_BYTES, least=1
+        )
         by_file = properties.get(GRANULARITY_PROPERTY, "").lower() == "file"
         by_partition: dict[PartitionKey, list[ChangedFile]] = {}
         for file in changed:

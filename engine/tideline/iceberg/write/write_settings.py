@@ -12,10 +12,8 @@ from types import MappingProxyType
 
 from tideline.errors import ConfigError, UnsupportedTableError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-from tideline.iceberg.metadata.table_property import whole_property
+from tideline.iceberg.metadata.table_property import TARGET_SIZE, TARGET_SIZE_BYTES, whole_property
 
-TARGET_SIZE = "write.target-file-size-bytes"
-_TARGET_BYTES = 512 * 1024 * 1024
 _OPTIONS = frozenset(
     {
         TARGET_SIZE,
@@ -105,7 +103,7 @@ class WriteSettings:
                 raise UnsupportedTableError(message, table=metadata.location, value=name)
         for name, allowed in _ALLOWED.items():
             one_of(properties, name, allowed)
-        return cls(properties, whole_property(properties, TARGET_SIZE, _TARGET_BYTES, least=1))
+        return cls(properties, whole_property(properties, TARGET_SIZE, TARGET_SIZE_BYTES, least=1))
 
 
 def one_of(properties: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:

@@ -31,6 +31,7 @@ from tideline.iceberg.manifest.manifest_reading import WORKERS, in_parallel, man
 from tideline.iceberg.metadata.data_locations import DATA_PATHS, DataLocations, table_context
 from tideline.iceberg.metadata.snapshot import Snapshot
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import METADATA_PATH
 from tideline.iceberg.scan.manifests import read_ahead
 from tideline.iceberg.services.file_place import FilePlaces
 from tideline.iceberg.services.reachable_file import live_files, statistics_files
@@ -346,7 +347,7 @@ class _Search:
         metadata = self.metadata
         folders = {f"{metadata.location}/metadata"}
         folders.update(entry.metadata_file.rpartition("/")[0] for entry in metadata.metadata_log)
-        if path := metadata.properties.get("write.metadata.path"):
+        if path := metadata.properties.get(METADATA_PATH):
             folders.add(path.rstrip("/"))
         return {self.places.of(folder) for folder in folders}
 

@@ -13,16 +13,14 @@ from enum import Enum
 from typing import Self
 
 from tideline.errors import ConfigError
+from tideline.iceberg.metadata.table_property import TARGET_SIZE, TARGET_SIZE_BYTES
 from tideline.iceberg.services.option_reader import OptionReader
 from tideline.iceberg.services.rewrite_data_files.sort_terms import SortTerm, parse_sort_order
 from tideline.settings.small_engine import SMALL_ENGINE, SmallEngine
 
-"""Tideline's own, as for Hudi tables; all others are Iceberg's."""
 QUIET_FOR = "tideline.quiet-for-ms"
 """Tideline's own: partitions in which others changed rows in place later than that are left."""
 NAME = "rewrite_data_files"
-TARGET_SIZE_PROPERTY = "write.target-file-size-bytes"
-TARGET_SIZE_BYTES_DEFAULT = 512 * 1024 * 1024
 GROUP_SIZE_BYTES_DEFAULT = 100 * 1024 * 1024 * 1024
 # A bin-packed file may come out this much larger than its share of the input.
 SPLIT_OVERHEAD_BYTES = 5 * 1024
@@ -61,9 +59,9 @@ class RewriteOptions:
 
     strategy: RewriteStrategy = RewriteStrategy.BINPACK
     sort_terms: tuple[SortTerm, ...] = ()
-    target_size_bytes: int = TARGET_SIZE_BYTES_DEFAULT
-    size_bytes_min: int = TARGET_SIZE_BYTES_DEFAULT * 3 // 4
-    size_bytes_max: int = TARGET_SIZE_BYTES_DEFAULT * 9 // 5
+    target_size_bytes: int = TARGET_SIZE_BYTES
+    size_bytes_min: int = TARGET_SIZE_BYTES * 3 // 4
+    size_bytes_max: int = TARGET_SIZE_BYTES * 9 // 5
     input_files_min: int = 5
     group_size_bytes_max: int = GROUP_SIZE_BYTES_DEFAULT
     group_files_max: int | None = None
@@ -107,7 +105,7 @@ class RewriteOptions:
         shuffling = read if chosen.shuffles else OptionReader({})
         curving = read if chosen is RewriteStrategy.ZORDER else OptionReader({})
         default_target = OptionReader(properties).integer(
-            TARGET_SIZE_PROPERTY, TARGET_SIZE_BYTES_DEFAULT, at_least=1
+            TARGET_SIZE, TARGET_SIZE_BYTES, at_least=1
         )
         target = read.integer("target-file-size-bytes", default_target, at_least=1)
         commits_max = read.integer("partial-progress.max-commits", 10, at_least=1)

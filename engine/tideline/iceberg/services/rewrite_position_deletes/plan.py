@@ -21,17 +21,19 @@ from tideline.iceberg.bin_pack import pack
 from tideline.iceberg.commit.file_identity import PartitionKey, partition_key
 from tideline.iceberg.manifest.manifest_entry import FileContent, ManifestEntry
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import (
+    DELETE_TARGET_SIZE,
+    DELETE_TARGET_SIZE_BYTES,
+    TARGET_SIZE,
+)
 from tideline.iceberg.scan.delete_index import DELETE_PATH_FIELD_ID, referenced_data_file
 from tideline.iceberg.services.rewrite_data_files.left_files import NAMED_MAX
 from tideline.iceberg.services.rewrite_data_files.options import (
     QUIET_FOR,
-    TARGET_SIZE_PROPERTY,
     RewriteOptions,
 )
 
 NAME = "rewrite_position_deletes"
-DELETE_TARGET_PROPERTY = "write.delete.target-file-size-bytes"
-TARGET_SIZE_BYTES_DEFAULT = 64 * 1024 * 1024
 _POSITION_FIELD_ID = 2147483545
 _NAMED_IN_WORDS = 3
 _OPTIONS = frozenset(
@@ -63,8 +65,8 @@ def delete_rewrite_options(
     if unknown:
         message = "there is no such option of a rewrite of position deletes"
         raise ConfigError(message, value=", ".join(unknown))
-    target = properties.get(DELETE_TARGET_PROPERTY, str(TARGET_SIZE_BYTES_DEFAULT))
-    return RewriteOptions.parse(options, properties={TARGET_SIZE_PROPERTY: target})
+    target = properties.get(DELETE_TARGET_SIZE, str(DELETE_TARGET_SIZE_BYTES))
+    return RewriteOptions.parse(options, properties={TARGET_SIZE: target})
 
 
 @dataclass(frozen=True, slots=True)
