@@ -145,6 +145,11 @@ CASES = [
     *((RECORD_INDEX, 9, step) for step in STEPS),
     *((SECONDARY, 9, step) for step in ("requested", "half its files", "its files", "listed")),
     (RECORD_INDEX, 8, "in work"),
+    (COLUMN_STATS, 9, "listed"),
+    (PARTITION_STATS, 9, "half its files"),
+    (BLOOM_FILTERS, 6, "listed"),
+    (COLUMN_STATS, 6, "half its files"),
+    (RECORD_INDEX, 6, "in work"),
 ]
 
 

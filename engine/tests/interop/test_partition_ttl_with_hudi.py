@@ -39,12 +39,12 @@ WHERE = ("v = 1", "v > 4", "id = 'k000'", "id in ('k001', 'k010')", "v > 0 and p
 
 @pytest.fixture
 def session(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
-    names = ("hoodie.partition.ttl.inline", *EXPIRED, *SKIPPING)
+    names = ("hoodie.partition.ttl.inline", "hoodie.write.table.version", *EXPIRED, *SKIPPING)
     with hudi_peer.settings(SETTINGS, *names):
         yield hudi_peer
 
 
-def assert_right(peer: HudiPeer, name: str, small: SmallTable) -> None:
+def assert_right(peer: HudiPeer, name: str, small: SmallTable, version: int) -> None:
     peer.run_statement(f"refresh table {name}")
     for where in WHERE:
         query = f"select id, v from {name} where {where}"
@@ -53,25 +53,30 @@ def assert_right(peer: HudiPeer, name: str, small: SmallTable) -> None:
             expected = peer.sql(query).to_pylist()
         assert sorted(map(str, found)) == sorted(map(str, expected)), where
     table = small.lake().hoodie_table
+    assert table.layout.table_version == version
     errors = [f.message for f in check_table(table, keys=True) if f.severity is Severity.ERROR]
     assert errors == []
     assert stale_listing(table) == []
     assert set(table.config.metadata_partitions) == {FILES, *INDEXES}
 
 
-def test_partitions_that_expire_leave_the_indexes(session: HudiPeer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [8, 9])
+def test_partitions_that_expire_leave_the_indexes(
+    session: HudiPeer, tmp_path: Path, version: int
+) -> None:
     location = StoreLocation.of(tmp_path / "t")
     long_ago = SmallTable.create(
         location,
         FakeClock(),
         {"hoodie.metadata.enable": "true"},
-        table_version=9,
+        table_version=version,
     )
     long_ago.write("insert", batch(range(6), 1, partitions=3), options=QUIET)
     for index in (COLUMN_STATS, PARTITION_STATS, RECORD_INDEX, BLOOM_FILTERS):
         long_ago.lake().indexes({}).create(index)
     small = SmallTable(location)
     name = f"ttl{abs(hash(str(tmp_path)))}"
+    session.run_statement(f"set hoodie.write.table.version={version}")
     session.run_statement(f"create table {name} using hudi location '{location.uri}'")
     small.write("upsert", batch([1], 2, partitions=3), options=QUIET)
     # Hudi's next write drops p0 and p2, whose newest commits are of long ago.
@@ -80,11 +85,11 @@ def test_partitions_that_expire_leave_the_indexes(session: HudiPeer, tmp_path: P
     session.run_statement(f"update {name} set v = 5 where id = 'k004'")
     session.run_statement("reset hoodie.partition.ttl.inline")
     assert small.values() == [("k001", 2), ("k004", 5)]
-    assert_right(session, name, small)
+    assert_right(session, name, small, version)
     # Keys that were in them come back, in another partition too.
     small.write("upsert", batch([0, 7], 6, partitions=3), options=QUIET)
     small.write("upsert", batch([2], 7, partitions=2), options=QUIET)
-    assert_right(session, name, small)
+    assert_right(session, name, small, version)
     session.run_statement(f"update {name} set v = 8 where id = 'k000'")
     session.run_statement(f"insert into {name} (id, v, part) values ('k003', 9, 'p0')")
     assert dict(small.values()) == {
@@ -95,13 +100,13 @@ def test_partitions_that_expire_leave_the_indexes(session: HudiPeer, tmp_path: P
         "k004": 5,
         "k007": 6,
     }
-    assert_right(session, name, small)
+    assert_right(session, name, small, version)
     # And ours, of what was written days ago.
     later = SmallTable(location, FakeClock(small.clock.now_ms() + 3 * 86_400_000))
     later.write("upsert", batch([10], 1, partitions=3), options=QUIET)
     report = later.lake().run("partition_ttl", options=EXPIRED)
     assert report.done
     assert later.values() == [("k001", 2), ("k004", 5), ("k007", 6), ("k010", 1)]
-    assert_right(session, name, later)
+    assert_right(session, name, later, version)
     later.write("upsert", batch([0, 1], 6, partitions=3), options=QUIET)
-    assert_right(session, name, later)
+    assert_right(session, name, later, version)
