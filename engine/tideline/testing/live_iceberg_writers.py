@@ -42,6 +42,8 @@ PARTS = ("a", "b")
 ACKNOWLEDGED, REFUSED, IN_DOUBT = "acknowledged", "refused", "in doubt"
 _IDS = 100_000
 _AHEAD = 2
+_ADDS, _ADDS_WHERE_GIVEN = 0.55, 0.1
+"""The share of commits that only add rows."""
 _PATIENCE_S = 40.0
 _PAUSE_S = 3.0
 _REFUSED_BY_SPARK = re.compile("ValidationException|CommitFailedException|Found conflicting files")
@@ -71,13 +73,16 @@ class LiveWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """What a writer does: `number`, 0 or 1, makes its ids and attempts its own."""
+    """What a writer does: `number`, 0 or 1, makes its ids and attempts its own. `given` are ids of
+    its own that are there already, by an attempt of that number: it changes these more often than
+    it adds others."""
 
     number: int
     commits: int
     diary: Path
     diary_of_the_other: Path
     seed: int
+    given: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,11 @@ class Attempt:
         for name in ("before", "after"):
             found[name] = {int(number): value for number, value in found[name].items()}
         return cls(**found)
+
+    @property
+    def line(self) -> str:
+        """Of a diary."""
+        return json.dumps(asdict(self)) + "\n"
 
 
 class OurWriter:
@@ -184,7 +194,8 @@ class SparkWriter:
 def write_live(writer: LiveWriter, job: LiveJob) -> None:
     """Commit `job.commits` times; what is refused is drawn again as another attempt."""
     chance = Random(job.seed * 2 + job.number)
-    there: dict[int, int] = {}
+    there = dict.fromkeys(job.given, job.number)
+    adds = _ADDS if not job.given else _ADDS_WHERE_GIVEN
     unused = [2 * number + job.number for number in chance.sample(range(_IDS), 2_000)]
     number, commits = job.number, 0
     with job.diary.open("a", encoding="utf-8") as lines:
@@ -192,8 +203,8 @@ def write_live(writer: LiveWriter, job: LiveJob) -> None:
             takes_s = _wait_for_the_other(job, commits)
             time.sleep(chance.uniform(0, takes_s))
             number += 2
-            attempt = _attempted(writer, chance, number, there, unused)
-            lines.write(json.dumps(asdict(attempt)) + "\n")
+            attempt = _attempted(writer, chance, number, there, unused, adds)
+            lines.write(attempt.line)
             lines.flush()
             commits += attempt.outcome != REFUSED
             for found, value in attempt.after.items():
@@ -237,13 +248,18 @@ def what_is_wrong(attempts: Iterable[Attempt], rows: pa.Table) -> list[str]:
 
 
 def _attempted(
-    writer: LiveWriter, chance: Random, number: int, there: dict[int, int], unused: list[int]
+    writer: LiveWriter,
+    chance: Random,
+    number: int,
+    there: dict[int, int],
+    unused: list[int],
+    adds: float,
 ) -> Attempt:
     own = sorted(there)
     draw = chance.random() if len(own) > 8 else 0.0
     new = [unused.pop() for _ in range(chance.randrange(1, 6))]
     some = chance.sample(own, min(len(own), chance.randrange(1, 4)))
-    if draw < 0.55:
+    if draw < adds:
         change, ids = "append", new
     else:
         change, ids = ("upsert", some + new[:2]) if draw < 0.8 else ("delete", some)
