@@ -48,12 +48,14 @@ listeners=PLAIN://127.0.0.1:{port}
 
 
 class KafkaCluster(KafkaTopics):
-    """Its address is that of the first broker."""
+    """Its address is that of the first broker. `settings` are more lines of what brokers are
+    configured with."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, settings: str = "") -> None:
+        self._folder, self._settings = folder, settings
         controller, first, second = free_port(), free_port(), free_port()
-        super().__init__(f"127.0.0.1:{first}")
+        self.addresses = {FIRST: f"127.0.0.1:{first}", SECOND: f"127.0.0.1:{second}"}
+        super().__init__(self.addresses[FIRST])
         self._brokers = {
             number: self._broker(number, port, controller, roles)
             for number, port, roles in ((FIRST, first, _FIRST), (SECOND, second, _SECOND))
@@ -75,22 +77,48 @@ class KafkaCluster(KafkaTopics):
 
     def create_on(self, topic: str, brokers: Sequence[int]) -> None:
         """A new topic, each of whose partitions is on one of these brokers."""
-        assigned = [[number] for number in brokers]
-        new = NewTopic(topic, len(assigned), replica_assignment=assigned)
+        self.create_replicated(topic, [[number] for number in brokers])
+
+    def create_replicated(self, topic: str, places: Sequence[Sequence[int]]) -> None:
+        """A new topic, each of whose partitions is on all of some brokers; the first leads it. Its
+        records stay until they are deleted."""
+        assigned = [list(place) for place in places]
+        config = {"retention.ms": "-1"}
+        new = NewTopic(topic, len(assigned), replica_assignment=assigned, config=config)
         admin = self.admin()
         admin.create_topics([new])[topic].result(_ANSWER_S)
-        self._wait_for_leaders(topic, brokers)
+        self.wait_for_leaders(topic, [place[0] for place in places])
+
+    def kill(self, number: int) -> None:
+        """End a broker at once; what it has stored is there when it is started again."""
+        self._brokers[number].kill()
+
+    def start(self, number: int) -> None:
+        """After `kill`."""
+        self._brokers[number].start()
 
     def stop_second(self, topic: str) -> None:
         """End it, and wait until nobody leads what the topic has on it."""
         self._brokers[SECOND].kill()
-        found = self._leaders(topic)
-        self._wait_for_leaders(topic, [number if number == FIRST else -1 for number in found])
+        found = self.leaders(topic)
+        self.wait_for_leaders(topic, [number if number == FIRST else -1 for number in found])
 
     def start_second(self, topic: str, brokers: Sequence[int]) -> None:
         """Start it again; the partitions of the topic are on these brokers."""
         self._brokers[SECOND].start()
-        self._wait_for_leaders(topic, brokers)
+        self.wait_for_leaders(topic, brokers)
+
+    def leaders(self, topic: str) -> list[int]:
+        """The leader of each partition, -1 where it has none."""
+        found = self.admin().list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
+        return [found[number].leader for number in sorted(found)]
+
+    def wait_for_leaders(self, topic: str, wanted: Sequence[int]) -> None:
+        """Until each partition has the one that is wanted, -1 for none."""
+        deadline_s = time.monotonic() + _ANSWER_S
+        while self.leaders(topic) != list(wanted):
+            assert time.monotonic() < deadline_s, self.leaders(topic)
+            time.sleep(0.1)
 
     def _broker(self, number: int, port: int, controller: int, roles: str) -> ServerProcess:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +127,7 @@ class KafkaCluster(KafkaTopics):
             (roles + _SETTINGS).format(
                 number=number, port=port, controller=controller, folder=self._folder
             )
+            + self._settings
         )
         format_storage = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
         subprocess.run(
@@ -110,14 +139,3 @@ class KafkaCluster(KafkaTopics):
             self._folder / f"broker-{number}.log",
             lambda: is_open(port),
         )
-
-    def _leaders(self, topic: str) -> list[int]:
-        """The leader of each partition, -1 where it has none."""
-        found = self.admin().list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
-        return [found[number].leader for number in sorted(found)]
-
-    def _wait_for_leaders(self, topic: str, wanted: Sequence[int]) -> None:
-        deadline_s = time.monotonic() + _ANSWER_S
-        while self._leaders(topic) != list(wanted):
-            assert time.monotonic() < deadline_s, self._leaders(topic)
-            time.sleep(0.1)

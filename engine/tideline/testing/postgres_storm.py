@@ -55,6 +55,7 @@ class PostgresChanges(Thread):
     """See `StormSource`. Changes are made by this thread until all is calm."""
 
     names = ("id", "v", "n")
+    kills_per_server_kill = 40
 
     def __init__(self, database: PostgresDatabase, seed: int, *, reads_again: bool = False) -> None:
         super().__init__(daemon=True)

@@ -64,7 +64,6 @@ _KEEPER = "keeper"
 _PAUSE_S = 0.03
 _FAST_S, _SLOW_S = 0.02, 0.5
 _KILLS_PER_EVENT = 5
-_KILLS_PER_SERVER_KILL = 40
 _KILLS_OF_A_GENERATION = 20
 _LIVES_PER_COPY = 5
 """Of ingests, where the table is read again."""
@@ -89,6 +88,8 @@ class StormSource(Protocol):
     """Of its changes."""
     reads_again: bool
     """Whether tables are read from it again, now and then."""
+    kills_per_server_kill: int
+    """Of processes, to one of its server or the store."""
 
     def event(self, random: Random) -> str:
         """Do what may happen to such a source; its name."""
@@ -335,7 +336,7 @@ class StreamStorm:
             for _ in range(table.step()):
                 if self._random.random() < 1 / _KILLS_PER_EVENT:
                     self._beside.do(self._event)
-                if self._random.random() < 1 / _KILLS_PER_SERVER_KILL:
+                if self._random.random() < 1 / self.source.kills_per_server_kill:
                     self._beside.do(self._kill_server)
                 if self._random.random() < 1 / _KILLS_OF_A_GENERATION:
                     self._beside.do(table.look)

@@ -28,6 +28,7 @@ from tideline.ingest.sources.kafka import reader  # noqa: F401
 from tideline.ingest.sources.kafka.offsets import OnDataLoss
 from tideline.ingest.sources.kafka.position import KafkaPosition
 from tideline.testing.kafka_broker import KafkaBroker
+from tideline.testing.kafka_topics import KafkaTopics
 from tideline.testing.stream_feed import StreamFeed
 from tideline.testing.stream_storm import ChangePace, Row
 from tideline.testing.topic_feed import TopicFeed
@@ -47,19 +48,21 @@ class TopicChanges(Thread):
 
     names = ("id", "v")
     reads_again = False
+    kills_per_server_kill = 40
 
-    def __init__(self, broker: KafkaBroker, topic: str, seed: int, *, inserts: bool) -> None:
+    def __init__(self, broker: KafkaTopics, topic: str, seed: int, *, inserts: bool) -> None:
         super().__init__(daemon=True)
         broker.create_topic(topic, _PARTITIONS)
         self.pace = ChangePace(_TICKS_PER_COMMIT)
         self.acknowledged: set[int] = set()
-        """Numbers of records outside of transactions."""
+        """Numbers of records outside of transactions. A producer that fails, as one whose brokers
+        die often may, is replaced."""
         self._broker, self._topic, self._inserts = broker, topic, inserts
         self._partitions = _PARTITIONS
         self._records = _Records(broker, topic)
         self._feeds: list[StreamFeed] = []
         self._random = Random(seed)
-        self._number = 0
+        self._number, self._has_failed = 0, False
         self._changing = RLock()
         self._stopping = Event()
         self._producer = self._new_producer()
@@ -106,6 +109,7 @@ class TopicChanges(Thread):
         return "retention"
 
     def kill(self) -> None:
+        assert isinstance(self._broker, KafkaBroker)
         self._broker.kill()
         self._broker.start()
 
@@ -137,6 +141,8 @@ class TopicChanges(Thread):
     def run(self) -> None:
         while not self._stopping.is_set():
             with self._changing:
+                if self._has_failed:
+                    self._has_failed, self._producer = False, self._new_producer()
                 for _ in range(self._random.randrange(12)):
                     self._produce()
                 self._producer.poll(0)
@@ -148,13 +154,18 @@ class TopicChanges(Thread):
         number = self._number
 
         def delivered(error: object, _: object) -> None:
-            assert error is None, error
-            if self._inserts:
+            if error is not None:
+                # It may be in the topic, or not: the topic says.
+                self._has_failed = True
+            elif self._inserts:
                 self.acknowledged.add(number)
 
-        self._producer.produce(
-            self._topic, key=key, value=value, partition=partition, on_delivery=delivered
-        )
+        try:
+            self._producer.produce(
+                self._topic, key=key, value=value, partition=partition, on_delivery=delivered
+            )
+        except KafkaException:
+            self._has_failed = True
 
     def _record(self) -> tuple[int, str, str | None]:
         """The next one: its partition, key and value."""
@@ -180,7 +191,7 @@ class TopicChanges(Thread):
 class _Transaction:
     """A producer of transactions, one at a time."""
 
-    broker: KafkaBroker
+    broker: KafkaTopics
     name: str
     producer: Producer | None = None
     ends_s: float = 0.0
@@ -231,7 +242,7 @@ class _Records:
     """What the topic has had that is committed, by partition and offset, and where its beginnings
     were cut off."""
 
-    broker: KafkaBroker
+    broker: KafkaTopics
     topic: str
     found: dict[tuple[int, int], tuple[int, str | None]] = field(default_factory=dict)
     next: dict[int, int] = field(default_factory=dict)

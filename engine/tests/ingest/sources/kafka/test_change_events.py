@@ -164,6 +164,52 @@ def test_values_mean_what_the_names_of_their_types_say() -> None:
     ]
 
 
+VARIABLE = {
+    "field": "a",
+    "type": "struct",
+    "name": "io.debezium.data.VariableScaleDecimal",
+    "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}],
+}
+FIVE = base64.b64encode(b"\5").decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "reason"),
+    [
+        # What Debezium writes for infinity is another moment in microseconds.
+        (
+            [{"field": "a", "type": "int64", "name": f"{TIMES}Timestamp"}],
+            9_223_372_036_825_200_000,
+            "out of bounds timestamp",
+        ),
+        # Five bytes would become as many digits as the scale says.
+        ([VARIABLE], {"scale": 2_000_000_000, "value": FIVE}, "a scale of 2,000,000,000"),
+        ([VARIABLE], {"scale": -2_000_000_000, "value": FIVE}, "a scale of -2,000,000,000"),
+        (
+            [
+                {
+                    "field": "a",
+                    "type": "bytes",
+                    "name": f"{CONNECT}Decimal",
+                    "parameters": {"scale": "-2000000000"},
+                }
+            ],
+            FIVE,
+            "a scale of -2,000,000,000",
+        ),
+        ([V | {"field": "a"}, ID | {"field": "a"}], 1, "has the field a twice"),
+    ],
+)
+def test_values_that_have_no_place_in_a_table_spoil_no_other(
+    fields: list[dict[str, Any]], value: object, reason: str
+) -> None:
+    good = event("c", None, {"id": 1, "v": "a"})
+    bad = event("c", None, {"id": 2, "a": value}, schema=connect_envelope([ID, *fields]))
+    found = read([good, bad, good])
+    assert found.numbers == [0, 2]
+    assert reason in found.faults[1]
+
+
 def test_a_schema_that_changes_while_events_come_is_read_event_by_event() -> None:
     later = connect_envelope([ID, V, {"field": "n", "type": "int64", "optional": True}])
     found = read(

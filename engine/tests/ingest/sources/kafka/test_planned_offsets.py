@@ -203,6 +203,18 @@ def test_a_range_is_taken_only_as_it_was_planned() -> None:
     assert again.still_there(planned, None) == KafkaRange()
 
 
+def test_what_begins_again_is_taken_though_the_log_is_another_one() -> None:
+    found = replace(offsets((0, 10, 0)), replaced=frozenset({ZERO}))
+    read = position(8)
+    assert "other records before offset 8" in lost(found, read)
+    begin = found.plan_again(read, inserts=False)
+    assert isinstance(begin, KafkaRange)
+    assert spans(found.still_there(begin, None)) == [(0, 0, 0)]
+    assert spans(found.still_there(begin, read)) == [(0, 0, 0)]
+    # Other ranges are left to the next plan, which says so.
+    assert found.still_there(KafkaRange((Span(ZERO, "id-1", 8, 9),)), read) == KafkaRange()
+
+
 def test_bytes_are_bounded_by_what_an_offset_had_in_the_commit_before() -> None:
     found = replace(offsets((0, 50_000, 0), records_max=20_000), bytes_max=1_000_000)
     # Of the first commit nothing is known.

@@ -20,6 +20,7 @@ Source: Debezium's documentation of its connectors, Kafka Connect's logical type
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -36,6 +37,9 @@ _CONNECT = "org.apache.kafka.connect.data."
 _TIMES = "io.debezium.time."
 PRECISION_MAX = 38
 """Of decimals in tables."""
+_SCALE_MAX = 200_000
+"""More digits than a number of any database has. A scale is a few bytes that would become as many
+digits as it says."""
 _PLAIN = {
     "int8": pa.int32(),
     "int16": pa.int32(),
@@ -88,6 +92,9 @@ class ConnectType:
         try:
             parameters = schema.get("parameters") or {}
             items = schema.get("items")
+            names = Counter(str(item["field"]) for item in schema.get("fields") or ())
+            if twice := [name for name, count in names.items() if count > 1]:
+                raise NoRowError(f"the schema beside the value has the field {twice[0]} twice")
             return cls(
                 str(schema["type"]),
                 str(schema.get("name") or ""),
@@ -187,6 +194,8 @@ def _of_bytes(array: pa.Array, kind: ConnectType) -> pa.Array:
         array = _unpacked(array)
     if kind.name != _DECIMAL or not pa.types.is_binary(array.type):
         return array
+    if kind.scale < -PRECISION_MAX:
+        raise ValueError(f"a scale of {kind.scale:,}")
     if kind.scale < 0:
         return pa.array(
             [None if item is None else _whole(item, -kind.scale) for item in array.to_pylist()],
@@ -206,7 +215,9 @@ def _of_number(array: pa.Array, name: str) -> pa.Array:
     if name in _DATES:
         return array.cast(pa.int32()).cast(pa.date32())
     if name in _MOMENTS:
-        return array.cast(pa.int64()).cast(pa.timestamp(_MOMENTS[name])).cast(_LOCAL, safe=False)
+        unit = _MOMENTS[name]
+        # What is less than a microsecond is left out; nothing else is.
+        return array.cast(pa.int64()).cast(pa.timestamp(unit)).cast(_LOCAL, safe=unit != "ns")
     if name in _TIMES_OF_DAY:
         unit = _TIMES_OF_DAY[name]
         return _texts(array, lambda found: _time_of_day(found, unit))
@@ -231,9 +242,12 @@ def _variable_decimal(value: Mapping[str, Any]) -> str:
     octets = value["value"]
     if isinstance(octets, str):
         octets = base64.b64decode(octets, validate=True)
+    scale = int(value["scale"])
+    if abs(scale) > _SCALE_MAX:
+        raise ValueError(f"a scale of {scale:,}")
     unscaled = int.from_bytes(octets, "big", signed=True)
     digits = tuple(map(int, str(abs(unscaled))))
-    return f"{Decimal((int(unscaled < 0), digits, -int(value['scale']))):f}"
+    return f"{Decimal((int(unscaled < 0), digits, -scale)):f}"
 
 
 def _unpacked(array: pa.Array) -> pa.Array:

@@ -183,7 +183,13 @@ class KafkaOffsets:
     def still_there(self, planned: Range, after: Position | None) -> KafkaRange:
         taken = kafka_range_of(planned)
         known = None if taken.begins_again else _known(after)
-        there = tuple(span for span in taken.spans if self._is_there(span, known))
+        # What begins again has read nothing of the log that is another one now.
+        replaced: frozenset[TopicPartition] = frozenset() if taken.begins_again else self.replaced
+        there = tuple(
+            span
+            for span in taken.spans
+            if span.partition not in replaced and self._is_there(span, known)
+        )
         return replace(taken, spans=there)
 
     def advance(self, after: Position | None, taken: Range) -> KafkaPosition:
@@ -281,7 +287,6 @@ class KafkaOffsets:
             and self.topic_ids[span.partition.topic] == span.topic_id
             and found.first <= span.first
             and span.end <= found.end
-            and span.partition not in self.replaced
             and (known is None or known.next.get(span.partition, span.first) <= span.first)
         )
 
