@@ -116,6 +116,40 @@ def test_a_worker_is_not_kept_for_long_for_a_table_that_does_not_come() -> None:
     assert started(workers, ONE, warm) == first
 
 
+def test_a_service_that_can_wait_lets_tables_in_line_go_first_for_a_while() -> None:
+    clock, warm = FakeClock(), Warm(max_workers=1)
+    workers = WarmWorkers(clock)
+    first = started(workers, ONE, warm)
+    assert isinstance(workers.choose(TWO, PLAN, warm), AwaitWorker)
+    # The ingest of the first has ended, and its cleaning is due: it takes no place in line.
+    service = workers.choose(ONE, PLAN, warm, gives_way=True)
+    assert service == AwaitWorker(
+        "1 table in line for a warm worker first", clock.now_ms() + 20_000
+    )
+    assert workers.waiting == 1
+    workers.set_held(ONE, [])
+    assert started(workers, TWO, warm) == first
+    # Nobody waits any more: the worker is busy, and the service is in line as all are.
+    assert workers.choose(ONE, PLAN, warm, gives_way=True) != service
+    assert workers.waiting == 1
+    workers.stop_waiting(ONE)
+
+    # Where others always wait it is in line after a while, behind those that are there.
+    assert isinstance(workers.choose(THREE, PLAN, warm), AwaitWorker)
+    clock.advance(10)
+    assert isinstance(workers.choose(ONE, PLAN, warm, gives_way=True), AwaitWorker)
+    assert workers.waiting == 1
+    clock.advance(20)
+    workers.set_held(TWO, [])
+    assert workers.next_in_line() == (THREE,)
+    assert isinstance(workers.choose(ONE, PLAN, warm, gives_way=True), AwaitWorker)
+    assert workers.waiting == 2
+    assert started(workers, THREE, warm) == first
+    workers.set_held(THREE, [])
+    assert workers.next_in_line() == (ONE,)
+    assert isinstance(workers.choose(ONE, PLAN, warm, gives_way=True), Chosen)
+
+
 def test_what_waits_for_workers_of_another_kind_is_not_waited_for() -> None:
     workers, warm = WarmWorkers(FakeClock()), Warm(max_workers=2)
     first = started(workers, ONE, warm)

@@ -14,10 +14,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tideline.clock import Clock
+from tideline.wording import counted
 from tideline_operator.api_objects import Manifest
 from tideline_operator.controller.object_cache import condition_of, key_of, version_of
 from tideline_operator.controller.work_queue import Key
 from tideline_operator.decide.worker_assignment import (
+    PATIENCE_MS,
     AwaitWorker,
     KnownWorker,
     NewWorker,
@@ -96,6 +98,8 @@ class WarmWorkers:
     _known: dict[Key, _Worker] = field(default_factory=dict)
     _waiting: dict[Key, _Waiting] = field(default_factory=dict)
     _chose_ms: dict[Key, int] = field(default_factory=dict)
+    _gave_way_ms: dict[Key, int] = field(default_factory=dict)
+    """Since when services of tables let others go first."""
 
     def note_job(self, before: Manifest | None, after: Manifest | None) -> None:
         """A Job was created, changed or deleted; of others than workers nothing is kept."""
@@ -138,13 +142,27 @@ class WarmWorkers:
         return None if worker is None else worker.pod
 
     def choose(
-        self, table: Key, plan: WorkerPlan, warm: Warm, *, busy: AbstractSet[str] = frozenset()
+        self,
+        table: Key,
+        plan: WorkerPlan,
+        warm: Warm,
+        *,
+        busy: AbstractSet[str] = frozenset(),
+        gives_way: bool = False,
     ) -> Chosen | AwaitWorker | OwnJob:
         """A worker for an operation of the table, which has it from now on; `busy` are those that
-        other operations of the table are at."""
+        other operations of the table are at. One that `gives_way` lets tables go first that wait
+        for a worker, and is not in line itself, for as long as it would wait there."""
         now_ms = self.clock.now_ms()
         with self._lock:
             self._drop_unborn(table, busy)
+            others = self._others_in_line(table, plan.kind) if gives_way else 0
+            if others:
+                since_ms = self._gave_way_ms.setdefault(table, now_ms)
+                if now_ms - since_ms < PATIENCE_MS:
+                    self._waiting.pop(table, None)
+                    message = f"{counted(others, 'table')} in line for a warm worker first"
+                    return AwaitWorker(message, since_ms + PATIENCE_MS)
             waiting = self._waiting.get(table)
             waited_ms = 0 if waiting is None else now_ms - waiting.since_ms
             ahead = self._ahead_of(table, plan.kind, now_ms)
@@ -152,6 +170,8 @@ class WarmWorkers:
             self._chose_ms[table] = now_ms
             known = self._of(table[0], table, busy=busy)
             assignment = assign(wanted, known, warm, now_ms)
+            if gives_way and not isinstance(assignment, AwaitWorker):
+                self._gave_way_ms.pop(table, None)
             return self._carried_out(table, wanted, assignment, now_ms)
 
     def set_held(self, table: Key, names: Iterable[str]) -> None:
@@ -179,6 +199,7 @@ class WarmWorkers:
         """The table wants no worker any more."""
         with self._lock:
             self._waiting.pop(table, None)
+            self._gave_way_ms.pop(table, None)
 
     def next_in_line(self) -> tuple[Key, ...]:
         """The waiting tables for which there is an idle worker now, each once for each time that it
@@ -238,6 +259,13 @@ class WarmWorkers:
             and other.kind == kind
             and (other.since_ms < since_ms or own is None)
             and (other.woken_ms is None or now_ms - other.woken_ms < _TURN_MS)
+            for key, other in self._waiting.items()
+        )
+
+    def _others_in_line(self, table: Key, kind: str) -> int:
+        """How many other tables wait for a worker of this kind."""
+        return sum(
+            key[0] == table[0] and key != table and other.kind == kind
             for key, other in self._waiting.items()
         )
 

@@ -21,7 +21,7 @@ from tideline_operator.controller.object_cache import ObjectCache
 from tideline_operator.controller.table_source import TableSource
 from tideline_operator.controller.warm_workers import WarmWorkers
 from tideline_operator.controller.work_queue import Key
-from tideline_operator.decide.actions import Start
+from tideline_operator.decide.actions import Priority, Start
 from tideline_operator.decide.worker_assignment import (
     AwaitWorker,
     OwnJob,
@@ -147,7 +147,8 @@ class WorkerPlaces:
             for operation_status in status.operations
             if operation_status.is_under_way and operation_status.id != operation.id
         }
-        chosen = self.workers.choose(key, plan, warm, busy=busy)
+        gives_way = start.priority is Priority.SERVICE
+        chosen = self.workers.choose(key, plan, warm, busy=busy, gives_way=gives_way)
         if isinstance(chosen, AwaitWorker):
             return Later(chosen.message, chosen.until_ms)
         if isinstance(chosen, OwnJob):

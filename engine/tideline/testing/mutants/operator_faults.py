@@ -182,8 +182,8 @@ OPERATOR_FAULTS = (
     Fault(
         "a worker that has another operation of the table is chosen as an idle one",
         f"{_OPERATOR}/controller/worker_places.py",
-        "        chosen = self.workers.choose(key, plan, warm, busy=busy)\n",
-        "        chosen = self.workers.choose(key, plan, warm, busy=busy - busy)\n",
+        "        chosen = self.workers.choose(key, plan, warm, busy=busy, gives_way=gives_way)\n",
+        "        chosen = self.workers.choose(key, plan, warm, gives_way=gives_way)\n",
         _PLACES_TESTS,
     ),
     Fault(
