@@ -23,7 +23,7 @@ from tideline.testing import iceberg_rest_server
 from tideline.testing.debezium_connector import DEBEZIUM
 from tideline.testing.faulty_store import FaultPlan, LostReply
 from tideline.testing.faulty_store_proxy import ProxyFault
-from tideline.testing.hudi_validator import HUDI_VALIDATOR
+from tideline.testing.hudi_utilities import HUDI_UTILITIES
 from tideline.testing.kafka_broker import VERSION as KAFKA
 from tideline.testing.lance_library import LANCE_REQUIREMENT
 from tideline.testing.minio_server import VERSION as MINIO
@@ -93,7 +93,7 @@ def planted_faults() -> int:
 
 def peers() -> list[str]:
     """Other makers' programs that tests talk to, with their releases."""
-    named = [HUDI_BUNDLE, HUDI_0_BUNDLE, HUDI_VALIDATOR, ICEBERG_RUNTIME]
+    named = [HUDI_BUNDLE, HUDI_0_BUNDLE, HUDI_UTILITIES, ICEBERG_RUNTIME]
     for requirement in sorted({*HUDI_REQUIREMENTS, *ICEBERG_REQUIREMENTS, LANCE_REQUIREMENT}):
         name, _, version = requirement.partition("==")
         if version and "extension" not in name:
