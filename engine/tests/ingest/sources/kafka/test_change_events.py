@@ -182,6 +182,21 @@ FIVE = base64.b64encode(b"\5").decode()
             9_223_372_036_825_200_000,
             "out of bounds timestamp",
         ),
+        (
+            [{"field": "a", "type": "int64", "name": f"{TIMES}MicroTimestamp"}],
+            9_223_372_036_825_200_000,
+            "outside the years 1 to 9999",
+        ),
+        (
+            [{"field": "a", "type": "int64", "name": f"{TIMES}MicroTimestamp"}],
+            -62_135_596_800_000_001,
+            "outside the years 1 to 9999",
+        ),
+        (
+            [{"field": "a", "type": "int32", "name": f"{TIMES}Date"}],
+            2_932_897,
+            "outside the years 1 to 9999",
+        ),
         # Five bytes would become as many digits as the scale says.
         ([VARIABLE], {"scale": 2_000_000_000, "value": FIVE}, "a scale of 2,000,000,000"),
         ([VARIABLE], {"scale": -2_000_000_000, "value": FIVE}, "a scale of -2,000,000,000"),
@@ -208,6 +223,19 @@ def test_values_that_have_no_place_in_a_table_spoil_no_other(
     found = read([good, bad, good])
     assert found.numbers == [0, 2]
     assert reason in found.faults[1]
+
+
+def test_the_first_and_the_last_year_are_read() -> None:
+    ends = [("us", "int64", "MicroTimestamp"), ("day", "int32", "Date")]
+    fields = [{"field": a, "type": kind, "name": f"{TIMES}{name}"} for a, kind, name in ends]
+    schema = connect_envelope([ID, *fields])
+    first = {"id": 1, "us": -62_135_596_800_000_000, "day": -719_162}
+    last = {"id": 2, "us": 253_402_300_799_999_999, "day": 2_932_896}
+    found = read([event("c", None, row, schema=schema) for row in (first, last)])
+    assert found.rows.to_pylist() == [
+        {"id": 1, "us": datetime.min, "day": date.min},
+        {"id": 2, "us": datetime.max, "day": date.max},
+    ]
 
 
 def test_a_schema_that_changes_while_events_come_is_read_event_by_event() -> None:

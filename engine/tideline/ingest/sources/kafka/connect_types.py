@@ -23,6 +23,7 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -73,6 +74,7 @@ _DECIMAL = f"{_CONNECT}Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 _BELOW_US = r"(\.\d{6})\d+"
 _LOCAL, _IN_UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
+_YEARS = datetime.min, datetime.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +215,24 @@ def _whole(octets: bytes, zeros: int) -> Decimal:
 
 def _of_number(array: pa.Array, name: str) -> pa.Array:
     if name in _DATES:
-        return array.cast(pa.int32()).cast(pa.date32())
+        return _in_years(array.cast(pa.int32()).cast(pa.date32()))
     if name in _MOMENTS:
         unit = _MOMENTS[name]
         # What is less than a microsecond is left out; nothing else is.
-        return array.cast(pa.int64()).cast(pa.timestamp(unit)).cast(_LOCAL, safe=unit != "ns")
+        found = array.cast(pa.int64()).cast(pa.timestamp(unit)).cast(_LOCAL, safe=unit != "ns")
+        return _in_years(found)
     if name in _TIMES_OF_DAY:
         unit = _TIMES_OF_DAY[name]
         return _texts(array, lambda found: _time_of_day(found, unit))
+    return array
+
+
+def _in_years(array: pa.Array) -> pa.Array:
+    """Raises ValueError for what is later or earlier than most readers have years: Debezium writes
+    such values for infinity."""
+    first, last = (pa.scalar(end, _LOCAL).cast(array.type, safe=False) for end in _YEARS)
+    if pc.any(pc.or_(pc.less(array, first), pc.greater(array, last))).as_py():
+        raise ValueError("outside the years 1 to 9999")
     return array
 
 
