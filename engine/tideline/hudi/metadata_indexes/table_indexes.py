@@ -26,6 +26,7 @@ from tideline.hudi.commit.compared_keys import RememberedKeys
 from tideline.hudi.commit.completion import has_lease, require_lease
 from tideline.hudi.file_group.stored_contents import StoredContents
 from tideline.hudi.metadata_table.bootstrap import bootstrap_metadata_table
+from tideline.hudi.metadata_table.build_instants import LAST_BUILD
 from tideline.hudi.metadata_table.config import (
     COLUMN_LIST,
     COLUMNS_MAX,
@@ -59,7 +60,6 @@ from tideline.hudi.metadata_table.registry import (
     makeable_partition,
     makeable_partitions,
 )
-from tideline.hudi.metadata_table.writer import LAST_BUILD
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.settings import Settings
 from tideline.hudi.table.table_config import (

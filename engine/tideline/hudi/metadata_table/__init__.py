@@ -25,6 +25,7 @@ layout: `form_by_commit` and `form_by_slice`, chosen by `reader`; what its commi
 - keeping a metadata table, making one, switching it off: `keep`, `writer`, `bootstrap`, `disable`
 - its instants and logs in versions 8 and 9, and in version 6: `form`, `form_by_commit`,
   `form_by_slice`
-- making and dropping one partition: `index_making`, `index_dropping`, `hudi.metadata_indexes`
+- making and dropping one partition: `index_making`, `build_instants`, `index_dropping`,
+  `hudi.metadata_indexes`
 - what statistics say of single files, for reads: `file_ranges`, `hudi.read.file_pruning`
 """

@@ -1,4 +1,5 @@
-"""What commits to a metadata table, and plans of its compactions, say of files."""
+"""What commits to a metadata table, and plans of its compactions, say of files; which commits are
+newer than the last compaction."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from collections.abc import Iterable
 from tideline.hudi.metadata_table.record import record_schema_json
 from tideline.hudi.table.file_group import FileSlice, LogFile
 from tideline.hudi.table.pending_plan import operation_record
+from tideline.hudi.timeline.active import ActiveTimeline
 from tideline.hudi.timeline.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from tideline.hudi.timeline.instant import Action, Instant
 from tideline.hudi.timeline.instant_time import InstantTime
 
 _COMPACTION_PLAN_VERSION = 2
@@ -53,3 +56,13 @@ def plan_of(slices: Iterable[FileSlice]) -> dict[str, object]:
         "preserveHoodieMetadata": False,
         "missingSchedulePartitions": [],
     }
+
+
+def since_compaction(timeline: ActiveTimeline) -> list[Instant]:
+    """The commits that completed since the last compaction."""
+    last = timeline.of(Action.COMMIT).completed().last()
+    return [
+        instant
+        for instant in timeline.of(Action.DELTACOMMIT).completed()
+        if last is None or (instant.completed_at or instant.time) > last.time
+    ]

@@ -17,9 +17,10 @@ Under the lock of the table, so that no commit completes meanwhile:
 
 A process that is paused until its lock has been taken over publishes nothing. Every commit of ours
 clears the list of step 3, and so does everything else that changes an index; the write of step 5 is
-conditional, on stores where the lock is a lease. Files are named after an instant that no other
-attempt takes. A definition that comes late, or a list behind which Hudi committed during that very
-request, is taken back by the process when it wakes (`TableIndexes.create`).
+conditional, on stores where the lock is a lease. Base files are new, and every file group has one,
+so that one which another attempt puts there late is refused, or an older slice. A definition that
+comes late, or a list behind which Hudi committed during that very request, is taken back by the
+process when it wakes (`TableIndexes.create`).
 
 A commit reads the list under the lock, when it is about to complete. So a write that is pending
 meanwhile adds its own records; one of ours reads back what its tasks had no reason to measure.
@@ -141,7 +142,7 @@ def make_partition(
     writer.sweep(whole.timeline)
     _require_no_streamed_write(partition, whole, writer)
     delete_folders(table, (partition.name,), guard)
-    writer.make({partition: records}, build)
+    writer.make({partition: records}, build, fills_groups=True)
     table.properties.update({METADATA_PARTITIONS_INFLIGHT: partition.name}, guard)
     as_made = {
         METADATA_PARTITIONS: table.config.properties.get(METADATA_PARTITIONS, ""),

@@ -33,10 +33,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from tideline.errors import CorruptTableError, ObjectNotFoundError
+from tideline.errors import ConflictError, CorruptTableError, ObjectNotFoundError
 from tideline.formats.avro import encode_container
 from tideline.formats.log_block import BlockKind, HeaderKey, encode_block
-from tideline.hudi.metadata_table.commit_contents import commit_of, log_stat, plan_of
+from tideline.hudi.metadata_table.build_instants import free_build, may_be_build
+from tideline.hudi.metadata_table.commit_contents import (
+    commit_of,
+    log_stat,
+    plan_of,
+    since_compaction,
+)
 from tideline.hudi.metadata_table.config import COMMITS_PER_COMPACTION
 from tideline.hudi.metadata_table.group_records import NO_DELETES, by_group, log_blocks
 from tideline.hudi.metadata_table.many_records import Records
@@ -61,14 +67,13 @@ from tideline.hudi.timeline.commit_metadata import (
     WriteStat,
 )
 from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from tideline.hudi.timeline.instant_time import MILLIS_DIGITS, InstantTime
+from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
+from tideline.storage.object_store import AlreadyExists
 
 SLICES_KEPT_MAX = 10
 """So many older slices of a file group stay at most while a write is pending."""
-LAST_BUILD = InstantTime("0" * 14 + "999")
-"""Partitions are built at instants of zeros and a number up to this."""
 _HFILE = "hfile"
 
 
@@ -138,7 +143,7 @@ class MetadataWriter:
         newest = {
             slices[0].group: slices[0] for found in stored.values() for slices in found.groups
         }
-        since = _since_compaction(timeline)
+        since = since_compaction(timeline)
         if self._is_compaction_due(since, data_timeline):
             compaction = self._metadata.form.compaction_time(since, at)
             compacted = self._compact(stored, timeline, compaction, at, by=time)
@@ -160,10 +165,14 @@ class MetadataWriter:
         self,
         initial: Mapping[MetadataPartition, Records],
         time: InstantTime | None = None,
+        *,
+        fills_groups: bool = False,
     ) -> None:
         """Make partitions of all these records, where there is nothing of them yet: an empty log,
         as Hudi begins every file group, and a base file. The instant is one of zeros and a number,
-        that which a metadata table begins with unless given.
+        that which a metadata table begins with unless given. `fills_groups`: groups without records
+        have a base file, too, so that none counts that another maker puts there late. Raises
+        ConflictError where one has come first.
         """
         store, timelines = self._metadata.store, self._metadata.timelines
         time = time or self._metadata.form.first
@@ -184,11 +193,14 @@ class MetadataWriter:
                 self._guard()
                 self._put_log(group, time, None, no_deletes)
         stats = []
-        for group, records in by_group(initial, groups).items():
-            body = records.encoded() or encode_record_hfile(())
-            # The next maker takes the same instant, and so the same names.
+        dealt = by_group(initial, groups)
+        every = [group for made in groups.values() for group in made] if fills_groups else []
+        for group in dict.fromkeys((*every, *dealt)):
+            records = dealt.get(group)
+            body = (records.encoded() if records else None) or encode_record_hfile(())
+            # The next maker may take the same instant, and so the same names.
             self._guard()
-            stats.append(self._put_base_file(group, time, body, by=time))
+            stats.append(self._put_base_file(group, time, body, by=time, is_new=True))
         metadata = commit_of(stats, operation_type="BULK_INSERT")
         self._complete(inflight, metadata, self._table.instants.zone.instant_at(now_ms))
 
@@ -197,11 +209,7 @@ class MetadataWriter:
         one before."""
         made = {file.instant for file in self._files()}
         made |= {instant.time for instant in self._metadata.timeline()}
-        numbers = [int(str(t)) for t in made if t <= LAST_BUILD and len(str(t)) == MILLIS_DIGITS]
-        first, last = int(str(self._metadata.form.first)), int(str(LAST_BUILD))
-        next_one = max([*numbers, first - 1]) + 1
-        free = (InstantTime(f"{number:017}") for number in (next_one, *range(first, last + 1)))
-        found = next((time for time in free if time <= LAST_BUILD and time not in made), None)
+        found = free_build(made, self._metadata.form.first)
         if found is None:
             raise CorruptTableError("no instant of zeros is left", table=self._table.uri)
         return found
@@ -254,7 +262,7 @@ class MetadataWriter:
             now = self._table.timeline()
             unknown = [candidate for candidate in unknown if now.find(candidate.time) is None]
         for instant in unknown:
-            if not _may_be_build(instant.time) or not self._is_built():
+            if not may_be_build(instant.time) or not self._is_built():
                 self.undo(instant.time, timeline)
 
     def _is_followed_by_log_compaction(self, found: Instant, timeline: ActiveTimeline) -> bool:
@@ -385,7 +393,7 @@ class MetadataWriter:
         if not self._metadata.form.logs_name_slice:
             return timeline
         later = timeline.of(Action.DELTACOMMIT).pending().after(time)
-        died = [instant.time for instant in later if not _may_be_build(instant.time)]
+        died = [instant.time for instant in later if not may_be_build(instant.time)]
         if not died and not len(timeline.of(Action.COMPACTION).pending()):
             return timeline
         self._undo_compactions(timeline)
@@ -401,12 +409,23 @@ class MetadataWriter:
         *,
         by: InstantTime,
         before: FileSlice | None = None,
+        is_new: bool = False,
     ) -> WriteStat:
-        """Write the base file of `time`, within the commit `by`; what a commit says of it."""
+        """Write the base file of `time`, within the commit `by`; what a commit says of it. Raises
+        ConflictError where one that must be new is there."""
         token = self._metadata.form.write_token(by)
         file = BaseFile(group.partition, group.file_id, token, time, 0, _HFILE)
         records = record_count(body)
-        self._metadata.store.put(file.path, body)
+        store = self._metadata.store
+        if not is_new:
+            store.put(file.path, body)
+        elif (
+            isinstance(store.put_if_absent(file.path, body), AlreadyExists)
+            and store.get(file.path) != body
+        ):
+            raise ConflictError(
+                "another process makes this partition: try again", table=store.uri, path=file.path
+            )
         replaced = before.base_file if before is not None else None
         return WriteStat(
             file_id=file.file_id,
@@ -479,19 +498,3 @@ def _unseen(slices: Sequence[FileSlice], oldest: InstantTime | None) -> Sequence
 
 def _groups_of(stored: StoredPartition) -> tuple[FileGroupId, ...]:
     return tuple(slices[0].group for slices in stored.groups)
-
-
-def _since_compaction(timeline: ActiveTimeline) -> list[Instant]:
-    """The commits that completed since the last compaction."""
-    last = timeline.of(Action.COMMIT).completed().last()
-    return [
-        instant
-        for instant in timeline.of(Action.DELTACOMMIT).completed()
-        if last is None or (instant.completed_at or instant.time) > last.time
-    ]
-
-
-def _may_be_build(time: InstantTime) -> bool:
-    """Whether a partition may be built at this instant: one of zeros, or a suffixed one, which
-    Hudi takes in version 6."""
-    return time <= LAST_BUILD or len(str(time)) > MILLIS_DIGITS

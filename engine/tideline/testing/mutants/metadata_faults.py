@@ -144,7 +144,7 @@ METADATA_FAULTS = (
     Fault(
         "a partition that Hudi is building is swept away",
         _WRITER,
-        "            if not _may_be_build(instant.time) or not self._is_built():\n",
+        "            if not may_be_build(instant.time) or not self._is_built():\n",
         "            if instant.time:\n",
         _KEEPING,
     ),
