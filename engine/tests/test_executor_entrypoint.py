@@ -38,7 +38,7 @@ def options_of_an_executor(java_home: Path, folder: Path, **variables: str) -> l
     spark = ("DRIVER_URL", "EXECUTOR_ID", "EXECUTOR_CORES", "APPLICATION_ID", "EXECUTOR_POD_IP",
              "RESOURCE_PROFILE_ID", "EXECUTOR_POD_NAME")  # fmt: skip
     given = {
-        "PATH": os.environ["PATH"],
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(folder),
         "PYTHONPATH": os.pathsep.join(sys.path),

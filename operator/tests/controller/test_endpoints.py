@@ -195,7 +195,7 @@ def test_requests_of_the_engine_pass_the_gate() -> None:
 def test_a_leader_whose_term_ends_stops_in_the_middle_of_a_deletion(
     minio_server: MinioServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tideline.storage.remote.store._PAGE_OBJECTS", 2)
+    monkeypatch.setattr("tideline.storage.remote.store._DELETED_AT_ONCE", 2)
     requests_left = 3
 
     def check() -> None:
