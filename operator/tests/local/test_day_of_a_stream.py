@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -34,6 +33,7 @@ from tideline_operator.report.status import (
 )
 from tideline_operator.resources.resolved import ResolvedTable
 from tideline_operator.resources.status import LakeTableStatus
+from tideline_operator.testing.local_run import KEYED_VALUES, declare_table
 from tideline_operator.testing.most_files import Most
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -44,30 +44,11 @@ RECORDS, KEYS = 6, 200
 RETAIN, DELTA_COMMITS, KEEP_MAX = 10, 5, 30
 PATIENCE = 5
 """For how many commits a service that is due may wait."""
-YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {{name: orders}}
-spec:
-  location: table
-  type: {kind}
-  tableVersion: {version}
-  recordKey: [id]
-  ordering: [ts]
-  properties: {{hoodie.metadata.enable: "true"}}
-  schema:
-  - {{name: id, type: long}}
-  - {{name: ts, type: long}}
-  - {{name: v, type: string}}
-  services: {services}
-  ingest:
-  - name: orders
-    source:
-      format: kafka
-      brokers: '{brokers}'
-      topics: [{topic}]
-      commitEvery: {every}s
-    trigger: {{every: {every}s}}
+SPEC = """
+type: {kind}
+tableVersion: {version}
+properties: {{hoodie.metadata.enable: "true"}}
+services: {services}
 """
 
 
@@ -143,13 +124,16 @@ def test_files_are_bounded_all_day(
 ) -> None:
     topic = f"orders-{secrets.token_hex(4)}"
     kafka_broker.create_topic(topic)
-    text = YAML.format(
-        kind=kind, version=version, services=services, topic=topic,
-        brokers=kafka_broker.address, every=COMMIT_EVERY_S,
-    )  # fmt: skip
-    (tmp_path / "table.yaml").write_text(dedent(text))
+    every = f"{COMMIT_EVERY_S}s"
+    declared = declare_table(
+        tmp_path,
+        f"{{format: kafka, brokers: '{kafka_broker.address}', topics: [{topic}], "
+        f"commitEvery: {every}}}",
+        KEYED_VALUES + SPEC.format(kind=kind, version=version, services=services),
+        trigger=f"{{every: {every}}}",
+    )
     monkeypatch.chdir(tmp_path)
-    files = TableFiles((tmp_path / "table.yaml",), ca_bundle=None)
+    files = TableFiles((declared,), ca_bundle=None)
     files.look_for_tables(print)
     (table,) = files.tables
     day = Day(table, tmp_path, clock)

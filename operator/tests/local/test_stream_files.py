@@ -19,6 +19,7 @@ import pytest
 import tideline
 from tideline.testing.kafka_broker import KafkaBroker
 from tideline.testing.topic_feed import values
+from tideline_operator.testing.local_run import KEYED_VALUES, declare_table
 from tideline_operator.testing.most_files import Most
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -30,33 +31,14 @@ RETAIN, DELTA_COMMITS, KEEP_MIN, KEEP_MAX = 4, 3, 6, 10
 PATIENCE = 5
 """For how many commits a service that is due may wait."""
 WAIT_S = 600.0
-YAML = """
-apiVersion: tideline.dev/v1alpha1
-kind: LakeTable
-metadata: {{name: orders}}
-spec:
-  location: table
-  type: {kind}
-  tableVersion: {version}
-  recordKey: [id]
-  ordering: [ts]
-  properties: {{hoodie.metadata.enable: "true", hoodie.archive.merge.enable: "true"}}
-  schema:
-  - {{name: id, type: long}}
-  - {{name: ts, type: long}}
-  - {{name: v, type: string}}
-  services:
-    cleaning: {{retain: {retain}}}
-    archiving: {{minCommits: {keep_min}, maxCommits: {keep_max}}}
-    compaction: {{trigger: {{deltaCommits: {delta_commits}}}}}
-  ingest:
-  - name: orders
-    source:
-      format: kafka
-      brokers: '{brokers}'
-      topics: [{topic}]
-      maxRecordsPerCommit: {records}
-    trigger: {{every: 1s}}
+SPEC = """
+type: {kind}
+tableVersion: {version}
+properties: {{hoodie.metadata.enable: "true", hoodie.archive.merge.enable: "true"}}
+services:
+  cleaning: {{retain: {retain}}}
+  archiving: {{minCommits: {keep_min}, maxCommits: {keep_max}}}
+  compaction: {{trigger: {{deltaCommits: {delta_commits}}}}}
 """
 
 
@@ -73,11 +55,12 @@ def test_services_keep_up_beside_a_stream(
     for partition in range(2):
         rows = ((n % KEYS, n, f"v{n}") for n in range(total) if n % 2 == partition)
         kafka_broker.produce(topic, values(rows), partition=partition)
-    text = YAML.format(
-        kind=kind, version=version, brokers=kafka_broker.address, topic=topic, records=RECORDS,
-        retain=RETAIN, keep_min=KEEP_MIN, keep_max=KEEP_MAX, delta_commits=DELTA_COMMITS,
+    spec = SPEC.format(
+        kind=kind, version=version, retain=RETAIN, keep_min=KEEP_MIN, keep_max=KEEP_MAX,
+        delta_commits=DELTA_COMMITS,
     )  # fmt: skip
-    (tmp_path / "table.yaml").write_text(text)
+    source = f"{{format: kafka, brokers: '{kafka_broker.address}', topics: [{topic}], "
+    declare_table(tmp_path, f"{source}maxRecordsPerCommit: {RECORDS}}}", KEYED_VALUES + spec)
     most, events = _run(tmp_path)
 
     commits = [
@@ -105,7 +88,7 @@ def test_services_keep_up_beside_a_stream(
 def _run(folder: Path) -> tuple[Most, list[dict[str, object]]]:
     """Take the topic in where no Java is found."""
     no_java = {"JAVA_HOME": str(folder / "none"), "PATH": str(Path(sys.executable).parent)}
-    command = [sys.executable, "-m", "tideline", "run", "-f", "table.yaml", "--once", "--json"]
+    command = [sys.executable, "-m", "tideline", "run", "-f", "orders.yaml", "--once", "--json"]
     most, out = Most(), folder / "out.jsonl"
     with out.open("wb") as lines, (folder / "err.txt").open("wb") as errors:
         process = subprocess.Popen(
