@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from tideline.errors import CorruptTableError
@@ -23,7 +23,7 @@ from tideline.hudi.metadata_table.index_making import (
     require_makeable,
 )
 from tideline.hudi.metadata_table.index_names import needed_by
-from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS
+from tideline.hudi.metadata_table.indexed_columns import META_COLUMNS, indexable_columns
 from tideline.hudi.metadata_table.partition import MetadataPartition, WholeTable
 from tideline.hudi.metadata_table.record_index import has_partitioned_record_index
 from tideline.hudi.metadata_table.registry import kept_partitions
@@ -79,15 +79,22 @@ class IndexesThere:
                 table,
                 table.timeline(),
                 StoredContents(table.store),
-                self.columns,
                 compare_keys=RememberedKeys(table),
             )
             try:
                 table.properties.reload()
+                whole = replace(whole, columns=self._columns_now(whole))
                 require_makeable(partition, whole)
                 make_partition(partition, initial_records(partition, whole), whole, guard)
             except NOT_MADE as error:
                 _log.warning("%s is not made again: %s", partition.name, error)
+
+    def _columns_now(self, whole: WholeTable) -> tuple[str, ...] | None:
+        """Those that are there now, in the version that the table has now."""
+        if self.columns is None or whole.schema_json is None:
+            return self.columns
+        there = indexable_columns(whole.table, whole.schema_json)
+        return tuple(name for name in self.columns if name in there) or self.columns
 
 
 def _as_made_now(table: HoodieTable, before: MetadataPartition) -> MetadataPartition:

@@ -142,6 +142,12 @@ def column_definition(
     }
 
 
+def indexable_columns(table: HoodieTable, schema_json: str) -> tuple[str, ...]:
+    """The table's own columns that statistics can be made of in its version."""
+    has_types = table.layout.table_version >= 9
+    return tuple(_rules(_known_columns(table, schema_json), has_types=has_types)[-1])
+
+
 def column_types(schema_json: str) -> Iterator[tuple[str, ValueType | None]]:
     """The columns of an Avro schema; None for one whose values have no order."""
     for column in json.loads(schema_json)["fields"]:
