@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tideline.hudi.table.table_config import PARTITION_STATS, RECORD_INDEX
+from tideline.hudi.table.table_config import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from tideline.testing.faulty_store import FaultPlan, FaultyStore, SimulatedCrash
 from tideline.testing.hudi_peer import HudiPeer
 from tideline.testing.indexed_hudi_table import SECONDARY, IndexedHudiTable, skipping_settings
@@ -38,6 +38,9 @@ CASES = [
     (SECONDARY, 9, "before the list", True),
     (SECONDARY, 8, "before the list", False),
     (RECORD_INDEX, 9, "half its files", False),
+    (RECORD_INDEX, 9, "before the list", False),
+    (RECORD_INDEX, 8, "before the list", True),
+    (COLUMN_STATS, 9, "before the list", False),
     (PARTITION_STATS, 9, "before the list", True),
     ("bloom_filters", 8, "half its files", False),
 ]
