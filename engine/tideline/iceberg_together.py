@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from tideline.clock import Clock, SystemClock
 from tideline.errors import ConfigError, ConflictError, TidelineError, UnknownOutcomeError
-from tideline.iceberg.table.table_operations import Conflicted, Loaded, TableOperations
+from tideline.iceberg.table.table_operations import (
+    Conflicted,
+    Loaded,
+    TableOperations,
+    Unknown,
+)
 from tideline.iceberg_lake_table import IcebergLakeTable
 
 _SYSTEM_CLOCK = SystemClock()
@@ -31,24 +36,25 @@ def commit_together(*tables: IcebergLakeTable, clock: Clock = _SYSTEM_CLOCK) -> 
     another writer was first (nothing of the block is visible), UnknownOutcomeError when it is
     unknown whether the commit took place: with a `token` for each write the block can be repeated.
     """
-    from tideline.iceberg.table.catalog_transaction import transacting_catalog
+    from tideline.iceberg.table.catalog_transaction import commit_staged, transacting_catalog
     from tideline.iceberg.table.staged_table import StagedTable
 
     own: list[TableOperations] = [table.table.operations for table in tables]
     if len({id(operations) for operations in own}) < 2:
         raise ConfigError("two tables or more are committed together")
-    transacting_catalog(own)
+    catalog, kept = transacting_catalog(own)
     before = [
         Loaded(table.table.refresh(), table.table.loaded.metadata_location) for table in tables
     ]
-    staged = [StagedTable(operations) for operations in own]  # type: ignore[arg-type]
+    staged = [StagedTable(table) for table in kept]
     for table, stand_in in zip(tables, staged, strict=True):
         table.table.operations = stand_in
     try:
         yield
-        for table, operations in zip(tables, own, strict=True):
-            table.table.operations = operations
-        _commit(staged, clock)
+        changes = [table.change for table in staged if table.change is not None]
+        if changes:
+            outcome = commit_staged(catalog, changes, clock=clock)
+            _require_committed(outcome, ", ".join(change.table.arguments for change in changes))
     except BaseException:
         for table, loaded in zip(tables, before, strict=True):
             table.table.take(loaded)
@@ -62,19 +68,9 @@ def commit_together(*tables: IcebergLakeTable, clock: Clock = _SYSTEM_CLOCK) -> 
             table.refresh()
 
 
-def _commit(staged: Sequence[object], clock: Clock) -> None:
-    from tideline.iceberg.table.catalog_transaction import commit_staged, transacting_catalog
-    from tideline.iceberg.table.staged_table import StagedTable
-
-    kept = [table for table in staged if isinstance(table, StagedTable)]
-    changes = [table.change for table in kept if table.change is not None]
-    if not changes:
-        return
-    catalog = transacting_catalog([change.table for change in changes])
-    outcome = commit_staged(catalog, changes, clock=clock)
+def _require_committed(outcome: Conflicted | Unknown | None, names: str) -> None:
     if outcome is None:
         return
-    names = ", ".join(change.table.arguments for change in changes)
     if isinstance(outcome, Conflicted):
         message = f"none of the tables was changed: {outcome.reason}; repeat all of it"
         raise ConflictError(message, value=names)

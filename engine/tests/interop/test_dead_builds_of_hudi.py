@@ -11,18 +11,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tideline.check_finding import Severity
 from tideline.errors import ConflictError
 from tideline.heartbeat_limits import DEFAULT_LIMITS
-from tideline.hudi.check.run import check_table
-from tideline.hudi.metadata_table.index_definitions import believed_without_partition
-from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.hudi.table.table_config import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -31,25 +27,24 @@ from tideline.hudi.table.table_config import (
     PARTITION_STATS,
     RECORD_INDEX,
 )
-from tideline.storage.location import StoreLocation
 from tideline.testing.hudi_peer import HudiPeer
-from tideline.testing.small_table import QUIET, SmallTable, batch
-from tideline.testing.table_audit import stale_listing
+from tideline.testing.indexed_hudi_table import (
+    HUDI_SETTINGS,
+    SECONDARY,
+    IndexedHudiTable,
+    skipping_settings,
+)
+from tideline.testing.small_table import QUIET, batch
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-SECONDARY, EXPRESSION = "secondary_index_v", "expr_index_e"
+EXPRESSION = "expr_index_e"
 STEPS = ("requested", "inflight", "half its files", "its files", "listed", "in work", "cleared")
-NEEDED = {PARTITION_STATS: COLUMN_STATS, SECONDARY: RECORD_INDEX}
 BY_SQL = {
     SECONDARY: "create index v on {} (v)",
     EXPRESSION: (
         "create index e on {} using column_stats(v) options(expr='from_unixtime', format='yyyy')"
     ),
-}
-LOCK = {
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-    "hoodie.write.auto.upgrade": "false",
 }
 NO_STATISTICS = {"hoodie.metadata.index.column.stats.enable": "false"}
 ENABLED = {
@@ -59,7 +54,6 @@ ENABLED = {
     RECORD_INDEX: {**NO_STATISTICS, "hoodie.metadata.global.record.level.index.enable": "true"},
 }
 WHERE = ("v = 7", "id in ('k000', 'k009')", "v < 5 and part = 'p1'")
-SKIPPING = ("hoodie.enable.data.skipping", "hoodie.metadata.enable")
 DEFINITIONS = ".hoodie/.index_defs/index.json"
 
 
@@ -67,28 +61,20 @@ DEFINITIONS = ".hoodie/.index_defs/index.json"
 class Built:
     """A table, the index that is built on it, and a copy where Hudi has built it."""
 
-    peer: HudiPeer
-    small: SmallTable
-    name: str
+    table: IndexedHudiTable
     index: str
     folder: Path
     twin: Path
 
-    def sql(self, statement: str) -> None:
-        self.peer.run_statement(statement.format(self.name))
-
-    def opened(self) -> HoodieTable:
-        return self.small.lake().hoodie_table
-
     def build_on_twin(self, version: int) -> None:
         shutil.copytree(self.folder, self.twin)
+        peer = self.table.peer
         if self.index in BY_SQL:
-            twin = f"{self.name}_twin"
-            self.sql(f"create table {twin} using hudi location '{self.twin}'")
-            self.peer.run_statement(BY_SQL[self.index].format(twin))
+            peer.run_statement(BY_SQL[self.index].format(peer.table_at(str(self.twin))))
         else:
-            options = {**LOCK, **ENABLED[self.index], "hoodie.write.table.version": str(version)}
-            self.peer.build_index(str(self.twin), self.index, options)
+            options = HUDI_SETTINGS | ENABLED[self.index]
+            options |= {"hoodie.write.table.version": str(version)}
+            peer.build_index(str(self.twin), self.index, options)
 
     def die_at(self, step: str) -> None:
         """Leave in the table what the build has left in the twin by this step."""
@@ -101,10 +87,10 @@ class Built:
             if (self.twin / DEFINITIONS).exists():
                 shutil.copy(self.twin / DEFINITIONS, self.folder / DEFINITIONS)
                 path = {"hoodie.table.index.defs.path": DEFINITIONS}
-                self.opened().properties.update(path)
+                self.table.opened().properties.update(path)
         if reached > 1:
             self._copy_files(only_half=step == "half its files")
-        table = self.opened()
+        table = self.table.opened()
         listed = {*table.config.metadata_partitions}
         if reached > 3:
             listed.add(self.index)
@@ -131,20 +117,6 @@ class Built:
             if found.name.startswith(instant) and not (only_half and is_done):
                 shutil.copy(found, self.folder / found.relative_to(self.twin))
 
-    def assert_right(self) -> None:
-        self.sql("refresh table {}")
-        for where in WHERE:
-            query = f"select id, v from {self.name} where {where}"
-            found = self.peer.sql(query).to_pylist()
-            with self.peer.settings(dict.fromkeys(SKIPPING, "false")):
-                expected = self.peer.sql(query).to_pylist()
-            assert sorted(map(str, found)) == sorted(map(str, expected)), where
-        table = self.opened()
-        errors = [f.message for f in check_table(table, keys=True) if f.severity is Severity.ERROR]
-        assert errors == []
-        assert stale_listing(table) == []
-        assert believed_without_partition(table, table.config.metadata_partitions) == ()
-
 
 def _built_files(folder: Path, below: str, part: str) -> Iterator[Path]:
     """Objects of a timeline in either layout, without what Hadoop keeps beside them."""
@@ -166,27 +138,8 @@ def make_old(folder: Path) -> None:
 
 @pytest.fixture
 def session(hudi_peer: HudiPeer) -> Iterator[HudiPeer]:
-    with hudi_peer.settings({**LOCK, **NO_STATISTICS}, *SKIPPING, "hoodie.write.table.version"):
+    with skipping_settings(hudi_peer, NO_STATISTICS):
         yield hudi_peer
-
-
-def made(
-    session: HudiPeer, tmp_path: Path, index: str, version: int, needed: Sequence[str] = ()
-) -> Built:
-    """A table of ours that Hudi's SQL has under a name; nothing is built on its twin yet."""
-    small = SmallTable.create(
-        StoreLocation.of(tmp_path / "t"),
-        table_version=version,
-        properties={"hoodie.metadata.enable": "true"},
-    )
-    small.write("insert", batch(range(6), 1), options=QUIET)
-    for name in needed:
-        small.lake().indexes({}).create(name)
-    name = f"b{abs(hash(str(tmp_path)))}"
-    built = Built(session, small, name, index, tmp_path / "t", tmp_path / "twin")
-    built.sql(f"set hoodie.write.table.version={version}")
-    built.sql(f"create table {{}} using hudi location '{tmp_path / 't'}'")
-    return built
 
 
 CASES = [
@@ -209,13 +162,13 @@ CASES = [
 def test_a_dead_build_of_hudi_is_refused_and_ended(
     session: HudiPeer, tmp_path: Path, index: str, version: int, step: str
 ) -> None:
-    needed = [NEEDED[index]] if index in NEEDED else []
-    built = made(session, tmp_path, index, version, needed)
-    small = built.small
+    table = IndexedHudiTable.create(session, tmp_path / "t", version, index)
+    small = table.small
+    built = Built(table, index, tmp_path / "t", tmp_path / "twin")
     built.build_on_twin(version)
     # What completed while it was built, and was not added: a value and two keys.
-    built.sql("update {} set v = 7 where id = 'k000'")
-    built.sql("insert into {} (id, v, part) values ('k011', 7, 'p1'), ('k012', 3, 'p5')")
+    table.sql("update {} set v = 7 where id = 'k000'")
+    table.sql("insert into {} (id, v, part) values ('k011', 7, 'p1'), ('k012', 3, 'p5')")
     built.die_at(step)
 
     if step == "requested":
@@ -227,20 +180,19 @@ def test_a_dead_build_of_hudi_is_refused_and_ended(
     gone = small.lake().indexes({}).drop(index, end_build=True)
     assert (index in gone) == (step not in ("requested", "inflight") or index in BY_SQL)
     small.write("upsert", batch([1, 9], 7), options=QUIET)
-    built.sql("update {} set v = 7 where id = 'k002'")
-    built.sql("insert into {} (id, v, part) values ('k013', 7, 'p1')")
-    built.assert_right()
-    for again in (NEEDED.get(index, index), index):
-        if again != EXPRESSION and again not in built.opened().config.metadata_partitions:
-            small.lake().indexes({}).create(again)
+    table.sql("update {} set v = 7 where id = 'k002'")
+    table.sql("insert into {} (id, v, part) values ('k013', 7, 'p1')")
+    table.assert_right(WHERE)
+    if index != EXPRESSION:
+        table.make_missing(index)
     small.write("upsert", batch([3, 14], 7), options=QUIET)
     small.write("delete", batch([4], 7), options=QUIET)
-    built.sql("update {} set v = 7 where id = 'k005'")
-    built.assert_right()
+    table.sql("update {} set v = 7 where id = 'k005'")
+    table.assert_right(WHERE)
     assert json.dumps(small.values()).count("k012") == 1
 
 
-BEGUN = [
+HALF_MADE = [
     (COLUMN_STATS, 9, "half its files"),
     (RECORD_INDEX, 9, "its files"),
     (BLOOM_FILTERS, 8, "half its files"),
@@ -249,31 +201,31 @@ BEGUN = [
 ]
 
 
-@pytest.mark.parametrize(("index", "version", "step"), BEGUN)
+@pytest.mark.parametrize(("index", "version", "step"), HALF_MADE)
 def test_an_index_that_a_write_of_hudi_died_making_is_not_believed(
     session: HudiPeer, tmp_path: Path, index: str, version: int, step: str
 ) -> None:
     """A write makes what its settings enable before it begins, without an instant of its own."""
-    built = made(session, tmp_path, index, version)
-    small, enabled = built.small, ENABLED[index]
+    table = IndexedHudiTable.create(session, tmp_path / "t", version, index)
+    small, enabled = table.small, ENABLED[index]
+    built = Built(table, index, tmp_path / "t", tmp_path / "twin")
     shutil.copytree(built.folder, built.twin)
-    twin = f"{built.name}_twin"
-    built.sql(f"create table {twin} using hudi location '{built.twin}'")
-    built.sql("update {} set v = 7 where id = 'k000'")
+    twin = session.table_at(str(built.twin))
+    table.sql("update {} set v = 7 where id = 'k000'")
     with session.settings(enabled):
-        built.sql(f"update {twin} set v = 7 where id = 'k000'")
+        table.sql(f"update {twin} set v = 7 where id = 'k000'")
     built.die_at(step)
     small.write("upsert", batch([1, 9], 7), options=QUIET)
-    assert index not in built.opened().config.metadata_partitions_in_work
-    built.assert_right()
+    assert index not in table.opened().config.metadata_partitions_in_work
+    table.assert_right(WHERE)
     # Hudi makes it with its next write, as if nothing had been there; and so do we.
     with session.settings(enabled):
-        built.sql("update {} set v = 7 where id = 'k002'")
-    assert index in built.opened().config.metadata_partitions
+        table.sql("update {} set v = 7 where id = 'k002'")
+    assert index in table.opened().config.metadata_partitions
     small.write("upsert", batch([3, 14], 7), options=QUIET)
-    built.assert_right()
+    table.assert_right(WHERE)
     small.lake().indexes({}).drop(index)
     small.lake().indexes({}).create(index)
     small.write("delete", batch([4], 7), options=QUIET)
-    built.sql("insert into {} (id, v, part) values ('k013', 7, 'p1')")
-    built.assert_right()
+    table.sql("insert into {} (id, v, part) values ('k013', 7, 'p1')")
+    table.assert_right(WHERE)

@@ -29,7 +29,7 @@ from tideline.hudi.keys.partition_path import check_partition_paths
 from tideline.hudi.keys.row_keys import partition_paths, record_keys, with_two_texts
 from tideline.hudi.keys.virtual_key import column_at
 from tideline.hudi.table.column_type import fits_in, stored_type
-from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY
+from tideline.hudi.table.meta_column import PARTITION_PATH, RECORD_KEY, is_meta_column
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve
 from tideline.hudi.table.stored_value import cast_array
@@ -37,7 +37,6 @@ from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     DELETED_FLAG,
     UNREADABLE_TIME,
-    is_ignored,
     require_stored_keys,
     require_typed,
 )
@@ -177,7 +176,7 @@ def key_rows(supplied: pa.Table, keys: KeyGenerator) -> pa.RecordBatch:
 def _held(supplied: pa.Table) -> pa.RecordBatch:
     """The columns that count, each as one array, in the order of arrival."""
     names = supplied.schema.names
-    chosen = [number for number, name in enumerate(names) if not is_ignored(name)]
+    chosen = [number for number, name in enumerate(names) if not is_meta_column(name)]
     table = supplied.select(chosen)
     if ARRIVAL in table.schema.names:
         arrival = pc.fill_null(table.column(ARRIVAL).cast(pa.int64()), _BEFORE_ALL)

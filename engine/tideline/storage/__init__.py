@@ -1,6 +1,7 @@
 """Object stores, the table lock and heartbeats: everything that touches bytes at rest.
 
 - object store contract: `object_store`; what stores at a server share: `storage.remote`
+- replacing what nobody has changed: `replacing`
 - locations, kinds of stores and their options: `location`, `kinds`, `store_kind`,
   `storage.s3.kind`
 - what may be deleted, tables below a table, links: `delete_scope`, `nested_tables`,

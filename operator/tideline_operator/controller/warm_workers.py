@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -156,7 +156,7 @@ class WarmWorkers:
         now_ms = self.clock.now_ms()
         with self._lock:
             self._drop_unborn(table, busy)
-            others = self._others_in_line(table, plan.kind) if gives_way else 0
+            others = len(self._others_in_line(table, plan.kind)) if gives_way else 0
             if others:
                 since_ms = self._gave_way_ms.setdefault(table, now_ms)
                 if now_ms - since_ms < PATIENCE_MS:
@@ -254,20 +254,18 @@ class WarmWorkers:
         own = self._waiting.get(table)
         since_ms = now_ms if own is None else own.since_ms
         return sum(
-            key[0] == table[0]
-            and key != table
-            and other.kind == kind
-            and (other.since_ms < since_ms or own is None)
+            (other.since_ms < since_ms or own is None)
             and (other.woken_ms is None or now_ms - other.woken_ms < _TURN_MS)
-            for key, other in self._waiting.items()
+            for other in self._others_in_line(table, kind)
         )
 
-    def _others_in_line(self, table: Key, kind: str) -> int:
-        """How many other tables wait for a worker of this kind."""
-        return sum(
-            key[0] == table[0] and key != table and other.kind == kind
+    def _others_in_line(self, table: Key, kind: str) -> Sequence[_Waiting]:
+        """Other tables of the namespace that wait for a worker of this kind."""
+        return [
+            other
             for key, other in self._waiting.items()
-        )
+            if key[0] == table[0] and key != table and other.kind == kind
+        ]
 
     def _carried_out(
         self, table: Key, wanted: Wanted, assignment: WorkerChoice, now_ms: int

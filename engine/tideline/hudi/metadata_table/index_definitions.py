@@ -27,7 +27,7 @@ from tideline.hudi.metadata_table.index_names import BELIEVED
 from tideline.hudi.table.hoodie_table import HoodieTable
 from tideline.retry import RetryPolicy
 from tideline.storage.lock import Guard, unguarded
-from tideline.storage.object_store import Written
+from tideline.storage.replacing import replace_unchanged
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
 """Where the property `hoodie.table.index.defs.path` has them by default."""
@@ -152,15 +152,9 @@ def _store(
     """Write them in the place of those of this version. Raises ConflictError where these have
     changed."""
     guard()
-    path, store = definitions_path(table), table.store
+    path = definitions_path(table)
     body = json.dumps({DEFINED: defined}, indent=2).encode()
-    written = (
-        store.put_if_absent(path, body)
-        if version is None
-        else store.put_if_match(path, body, version=version)
-    )
-    # A write whose reply was lost is answered as if another had come first.
-    if not isinstance(written, Written) and store.get(path) != body:
+    if replace_unchanged(table.store, path, body, version) is None:
         raise ConflictError(
             "another process changed the definitions of indexes first: try again",
             table=table.uri,

@@ -70,7 +70,7 @@ from tideline.hudi.timeline.instant import COMMIT_ACTIONS, Action, Instant, Stat
 from tideline.hudi.timeline.instant_time import InstantTime
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
-from tideline.storage.object_store import AlreadyExists
+from tideline.storage.replacing import replace_unchanged
 
 SLICES_KEPT_MAX = 10
 """So many older slices of a file group stay at most while a write is pending."""
@@ -419,10 +419,7 @@ class MetadataWriter:
         store = self._metadata.store
         if not is_new:
             store.put(file.path, body)
-        elif (
-            isinstance(store.put_if_absent(file.path, body), AlreadyExists)
-            and store.get(file.path) != body
-        ):
+        elif replace_unchanged(store, file.path, body, None) is None:
             raise ConflictError(
                 "another process makes this partition: try again", table=store.uri, path=file.path
             )

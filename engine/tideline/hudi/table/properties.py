@@ -49,7 +49,8 @@ from tideline.hudi.table.table_config import (
 from tideline.storage.delete_scope import DeleteScope
 from tideline.storage.lock import Guard, unguarded
 from tideline.storage.missing_table import missing_table
-from tideline.storage.object_store import AlreadyExists, Changed, ObjectStore, Written
+from tideline.storage.object_store import AlreadyExists, ObjectStore
+from tideline.storage.replacing import replace_unchanged
 from tideline.storage.table_around import has_iceberg_metadata
 
 __all__ = [
@@ -253,18 +254,10 @@ def _recover(store: ObjectStore, *, may_be_read_only: bool = False) -> _Examined
 def _replace(store: ObjectStore, body: bytes, version: str | None) -> str:
     """Write the properties where they are still of this version, or still missing; the new
     version. Raises ConflictError where another process came first."""
-    written: Written | AlreadyExists | Changed
-    if version is None:
-        written = store.put_if_absent(PROPERTIES_PATH, body)
-    else:
-        written = store.put_if_match(PROPERTIES_PATH, body, version=version)
-    if isinstance(written, Written):
-        return written.version
-    # It may be this very write, whose reply was lost.
-    there = store.get_versioned(PROPERTIES_PATH)
-    if there.body != body:
+    written = replace_unchanged(store, PROPERTIES_PATH, body, version)
+    if written is None:
         raise _came_first(store, "")
-    return there.version
+    return written
 
 
 def _came_first(store: ObjectStore, value: str) -> ConflictError:

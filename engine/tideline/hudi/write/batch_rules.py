@@ -33,14 +33,9 @@ UNREADABLE_TIME = "a partition value that cannot be read as a time"
 _META_PREFIX = "_hoodie_"
 
 
-def is_ignored(name: str) -> bool:
-    """Whether a column of the input is a meta column, which each write fills itself: rows that were
-    read from a table have them."""
-    return is_meta_column(name)
-
-
 def refuse_reserved(names: Iterable[str]) -> None:
-    """Raise InvalidDataError for a column that is named like Hudi's own and is none of them."""
+    """Raise InvalidDataError for a column that is named like Hudi's own and is none of them. Those
+    are left out, for each write fills them itself: rows that were read from a table have them."""
     for name in names:
         is_like = name.lower().startswith(_META_PREFIX) and name.lower() != DELETED_FLAG
         if is_like and not is_meta_column(name):

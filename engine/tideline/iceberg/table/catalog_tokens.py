@@ -29,7 +29,7 @@ from pyiceberg.exceptions import OAuthError, RESTError
 from requests import RequestException
 
 from tideline.errors import TidelineError
-from tideline.iceberg.table.token_grants import Token, TokenGrants, answered_token
+from tideline.iceberg.table.token_grants import ACCESS_TOKEN, Token, TokenGrants, answered_token
 from tideline.secret_values import note_secrets
 from tideline.trust.foreign_words import quoted
 
@@ -91,7 +91,7 @@ class CatalogTokens(AuthManager):
         if grants.credential is not None:
             own = self._asked(grants.by_credential(), None)
         elif grants.token is not None:
-            own = Token.lasting(grants.token, Token("").kind, self._now_s(), grants.life_s)
+            own = Token.lasting(grants.token, ACCESS_TOKEN, self._now_s(), grants.life_s)
         if grants.subject is None:
             return own
         return self._exchanged(grants.subject, grants.subject_type, own, shown=own)

@@ -36,34 +36,34 @@ from tideline.iceberg.table.catalog_table import REFUSALS, CatalogTable, status_
 from tideline.iceberg.table.catalog_update import as_requirement, as_update
 from tideline.iceberg.table.retry import status_checks
 from tideline.iceberg.table.staged_table import StagedChange
-from tideline.iceberg.table.table_operations import Conflicted, Unknown
+from tideline.iceberg.table.table_operations import Conflicted, TableOperations, Unknown
 from tideline.trust.foreign_words import quoted
 
 _REFUSED = (400, 404, 405, 406, 409, 422, 501)
 
 
-def transacting_catalog(tables: Sequence[object]) -> BoundedRestCatalog:
-    """The catalog that commits tables together. Raises ConfigError for tables of several catalogs,
-    UnsupportedTableError for a catalog that does not."""
+def transacting_catalog(
+    tables: Sequence[TableOperations],
+) -> tuple[BoundedRestCatalog, Sequence[CatalogTable]]:
+    """The catalog that commits the tables together, and these. Raises ConfigError for tables of
+    several catalogs, UnsupportedTableError for a catalog that does not."""
     kept = [table for table in tables if isinstance(table, CatalogTable)]
-    catalogs = [table.catalog for table in kept]
-    if len(kept) < len(tables) or not all(isinstance(c, BoundedRestCatalog) for c in catalogs):
+    catalogs = [table.catalog for table in kept if isinstance(table.catalog, BoundedRestCatalog)]
+    if len(catalogs) < len(tables):
         message = "tables are committed together by a REST catalog that keeps all of them"
         raise ConfigError(message)
-    servers = {(c.given.get("uri"), c.given.get("warehouse")) for c in catalogs
-               if isinstance(c, BoundedRestCatalog)}  # fmt: skip
+    servers = {(catalog.given.get("uri"), catalog.given.get("warehouse")) for catalog in catalogs}
     if len(servers) > 1:
         message = "tables of different catalogs are not committed together"
         raise ConfigError(message, value=", ".join(sorted({c.name for c in catalogs})))
     catalog = catalogs[0]
-    assert isinstance(catalog, BoundedRestCatalog)
     if not catalog.commits_tables:
         message = (
             "the catalog commits no tables together: its /v1/config does not list "
             "POST /v1/{prefix}/transactions/commit"
         )
         raise UnsupportedTableError(message, value=catalog.name)
-    return catalog
+    return catalog, kept
 
 
 def commit_staged(

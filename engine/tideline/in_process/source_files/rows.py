@@ -23,10 +23,11 @@ from pyarrow import types
 from tideline.errors import InvalidDataError, ObjectNotFoundError
 from tideline.formats.arrow_stream import arrow_stream
 from tideline.hudi.table.column_type import stored_schema
+from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import evolve
 from tideline.hudi.table.stored_value import cast_array
-from tideline.hudi.write.batch_rules import ARRIVAL, is_ignored
+from tideline.hudi.write.batch_rules import ARRIVAL
 from tideline.in_process.source_files.schema import (
     SourceFooter,
     memory_bytes,
@@ -98,7 +99,7 @@ def _read_file(store: ObjectStore, footer: SourceFooter, size_bytes_max: int) ->
     """The file's rows, None where they are more than that."""
     schema = source_schema(footer)
     assert schema is not None, "why_spark names a file without one"
-    wanted = [item for item in schema if item.name != ARRIVAL and not is_ignored(item.name)]
+    wanted = [item for item in schema if item.name != ARRIVAL and not is_meta_column(item.name)]
     names, parts, size_bytes = [item.name for item in wanted], [], 0
     with store.open_reader(footer.path) as stream, _open(stream, footer.metadata) as file:
         for index in range(footer.metadata.num_row_groups):

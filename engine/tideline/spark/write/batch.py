@@ -24,13 +24,13 @@ from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.keys.key_text import TWO_TEXTS
 from tideline.hudi.keys.partition_path import check_partition_paths
 from tideline.hudi.table.column_type import fits_in, stored_type
+from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.table.missing_columns import MissingColumns
 from tideline.hudi.table.schema import EvolvedSchema, evolve, without_meta_fields
 from tideline.hudi.write.batch_rules import (
     ARRIVAL,
     DELETED_FLAG,
     UNREADABLE_TIME,
-    is_ignored,
     require_stored_keys,
     require_typed,
 )
@@ -97,7 +97,7 @@ def prepare_batch(
     problem = too_many_columns(len(frame.columns))
     if problem is not None:
         raise InvalidDataError(problem)
-    supplied = frame.drop(*[name for name in frame.columns if is_ignored(name)])
+    supplied = frame.drop(*[name for name in frame.columns if is_meta_column(name)])
     flag = F.lit(True) if deletes_only else _delete_flag(supplied, delete_marker)
     has_flag = table_schema is not None and DELETED_FLAG in table_schema.names
     if has_flag and DELETED_FLAG not in supplied.columns:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from tideline.errors import TidelineError
 from tideline.hudi.keys.key_generator import KeyGenerator, key_columns
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.hudi.write.batch_rules import is_ignored
+from tideline.hudi.table.meta_column import is_meta_column
 from tideline.hudi.write.work_parts import PartRunner, ThreadRunner
 from tideline.hudi.write.write_operation import WriteOperation
 from tideline.spark.quoting import column_named
@@ -59,7 +59,7 @@ def held_rows(
     InvalidDataError for a column that no table can store, and as Spark does when a row cannot be
     computed.
     """
-    wanted = [name for name in frame.columns if has_stored_keys or not is_ignored(name)]
+    wanted = [name for name in frame.columns if has_stored_keys or not is_meta_column(name)]
     if len({name.lower() for name in wanted}) < len(wanted):
         return None
     if not operation.writes_rows and not has_stored_keys:

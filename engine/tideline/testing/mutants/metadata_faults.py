@@ -101,9 +101,9 @@ METADATA_FAULTS = (
     ),
     Fault(
         "a build that slept in its last request lists an index that lacks a commit",
-        "engine/tideline/hudi/table/properties.py",
-        "        written = store.put_if_match(PROPERTIES_PATH, body, version=version)\n",
-        "        written = store.put(PROPERTIES_PATH, body)\n",
+        "engine/tideline/storage/replacing.py",
+        "        written = store.put_if_match(path, body, version=version)\n",
+        "        written = store.put(path, body)\n",
         ("engine/tests/hudi/metadata_table/test_deaths_of_index_builds.py",),
     ),
     Fault(
