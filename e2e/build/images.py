@@ -4,8 +4,8 @@ An image is rebuilt only when one of its inputs changed: its Dockerfile, the fil
 or the base. A file next to each archive records them.
 
 Without an image registry the base is Debian by debootstrap, and this machine provides what a
-Dockerfile would fetch elsewhere: pip's settings and trusted authorities, and the jars for S3. Where
-Docker is running, Docker builds, and kind takes the images from it.
+Dockerfile would fetch elsewhere: pip's settings and trusted authorities, and the connectors of
+Spark. Where Docker is running, Docker builds, and kind takes the images from it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from e2e.build.versions import images_folder
 from e2e.node.cluster import image_archive
 from e2e.node.configuration import PAUSE_IMAGE
 from tideline.cache_directory import cache_directory
+from tideline.spark.session.connector_jars import install_jars
+from tideline.spark.session.connectors import CONNECTORS
 from tideline.testing import minio_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,7 +196,10 @@ def _counts(path: Path) -> bool:
 
 
 def _volumes(folder: Path) -> dict[Path, str]:
-    """What of this machine the build sees: how pip gets its packages, and the jars for S3."""
+    """What of this machine the build sees: how pip gets its packages, and the connectors of
+    Spark, which are installed first."""
+    for connector in CONNECTORS.values():
+        install_jars(connector)
     volumes = {cache_directory() / "jars": f"{_HOME_INSIDE}/.cache/tideline/jars"}
     lines = ["[global]"]
     for name, value in _pip_settings().items():
