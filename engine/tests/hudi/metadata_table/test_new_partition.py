@@ -40,6 +40,7 @@ class FileSizes:
     file_id_prefix = "file-sizes"
     is_in_every_table = True
     may_be_empty = False
+    may_lack_files = False
 
     def groups_for(self, records: int) -> int:  # noqa: ARG002
         return 3

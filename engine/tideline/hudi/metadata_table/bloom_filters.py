@@ -82,6 +82,7 @@ class BloomFiltersPartition(OptionalPartition):
     name = BLOOM_FILTERS
     file_id_prefix = "bloom-filters"
     groups_made = 4
+    may_lack_files = True
 
     def initial(self, whole: WholeTable) -> list[MetadataRecord] | CannotFollow:
         """The filters of all base files, old slices among them."""

@@ -89,6 +89,7 @@ class ColumnStatsPartition(StatisticsPartition):
     name = COLUMN_STATS
     file_id_prefix = "col-stats"
     groups_made = 2
+    may_lack_files = True
 
     def definition(self, whole: WholeTable) -> Mapping[str, Any]:
         """Which columns it has. Raises UnsupportedTableError where `initial` cannot make it."""

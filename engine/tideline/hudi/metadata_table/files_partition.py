@@ -152,6 +152,7 @@ class FilesPartition:
     file_id_prefix = FILES
     is_in_every_table = True
     may_be_empty = False
+    may_lack_files = False
 
     def look_up(self, records: Iterable[MetadataRecord]) -> ListedFiles:
         """The files that records list, oldest first. Raises CorruptTableError."""

@@ -56,7 +56,6 @@ from tideline.hudi.metadata_table.partition import (
 )
 from tideline.hudi.metadata_table.writer import MetadataWriter
 from tideline.hudi.table.table_config import (
-    COLUMN_STATS,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
 )
@@ -71,8 +70,6 @@ NOT_MADE = (
     UnsupportedTableError,
 )
 """What is raised where an index cannot be made, or not now."""
-_SAFE_WITHOUT_RECORDS = (COLUMN_STATS, "bloom_filters")
-"""Partitions whose readers look into every file that they say nothing of."""
 
 
 def initial_records(partition: MetadataPartition, whole: WholeTable) -> Records:
@@ -108,7 +105,7 @@ def _require_no_streamed_write(
     """Raise ConflictError for a commit to the metadata table that is under way, as Hudi's are while
     they write rows."""
     streamed = writer.metadata.timeline().of(Action.DELTACOMMIT).pending().first()
-    if streamed is not None and partition.name not in _SAFE_WITHOUT_RECORDS:
+    if streamed is not None and not partition.may_lack_files:
         raise ConflictError(
             f"a write of Hudi is under way that may not know of {partition.name}: try again when "
             "it is done",

@@ -16,6 +16,7 @@ class OptionalPartition:
 
     is_in_every_table = False
     may_be_empty = False
+    may_lack_files = False
     groups_made = 1
     """File groups that it is made of, more for more records than these can have."""
 

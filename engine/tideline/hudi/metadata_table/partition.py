@@ -241,6 +241,10 @@ class MetadataPartition(Protocol):
     def may_be_empty(self) -> bool:
         """Whether it may be in use without a file group."""
 
+    @property
+    def may_lack_files(self) -> bool:
+        """Whether readers look into every file that it says nothing of."""
+
     def hashed(self, key: str) -> str:
         """What of a key decides on its file group."""
 
