@@ -25,4 +25,6 @@ def export_commit(repository: Path, commit: str, folder: Path) -> None:
             f"git fetch --unshallow ({archive.stderr.decode().strip()})"
         )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-        tar.extractall(folder, filter="data")
+        # Debian 12's Python has no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)

@@ -92,11 +92,14 @@ class Lake:
         if has_bucket:
             self.minio.client().make_bucket(self.bucket)
 
-    def apply_secret(self, credentials: Mapping[str, str], name: str = SECRET) -> None:
+    def apply_secret(
+        self, credentials: Mapping[str, str], name: str = SECRET, *, kind: str = "Opaque"
+    ) -> None:
         self.cluster.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Secret",
+                "type": kind,
                 "metadata": {"name": name, "namespace": self.namespace},
                 "stringData": dict(credentials),
             }

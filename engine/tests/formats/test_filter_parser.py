@@ -112,6 +112,7 @@ def test_sql_is_understood(sql: str, parsed: Filter) -> None:
         ("a like 'x_'", "only wildcard is a % at its end"),
         ("a like 5", "only wildcard is a % at its end"),
         ("a = 'open", "cannot be read at character 5"),
+        ('"a b" = 1', "character 1: quote names with ` and texts with '"),
         ("a = 1; drop", "cannot be read at character 6"),
         ("and = 1", "expected a column, found and"),
     ],

@@ -17,11 +17,11 @@ from tideline.iceberg.evolution.step import Step
 from tideline.iceberg.evolution.type_text import as_type
 from tideline.iceberg.metadata.field_type import NestedField, Primitive, StructType
 from tideline.iceberg.metadata.metadata_update import apply_updates
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.table.open_table import IcebergTable
 from tideline.iceberg.table.table_operations import Committed, Conflicted
 from tideline.storage.object_store import ObjectStore
@@ -108,6 +108,7 @@ REFUSED: tuple[tuple[Edit, str], ...] = (
     (lambda c: c.set_sort_order("zorder(id, count)"), "z-order"),
     (lambda c: c.set_properties({"format-version": "3"}), "upgrade the table instead"),
     (lambda c: c.unset_properties(OWNER), "is reserved"),
+    (lambda c: c.set_properties({"encryption.key-id": "k"}), "neither read nor written"),
     (lambda c: c.upgrade(1), "can become version 3"),
     (lambda c: c.upgrade(4), "can become version 3"),
     (lambda c: c.create_branch("audit"), "no snapshot yet"),

@@ -22,9 +22,9 @@ from tideline.iceberg.metadata.metadata_update import (
     SetProperties,
     SetSnapshotRef,
 )
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.snapshot import SnapshotRef
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.table.table_operations import Committed
 from tideline.iceberg_lake_table import IcebergLakeTable
 

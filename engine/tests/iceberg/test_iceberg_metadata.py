@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,21 @@ def test_a_version_above_three_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedTableError, match="versions 1 to 3") as caught:
         TableMetadata.parse(java_resource("TableMetadataUnsupportedVersion.json"))
     assert caught.value.value == "format-version 42"
+
+
+@pytest.mark.parametrize(
+    "encrypted",
+    [
+        {"properties": {"encryption.key-id": "k1"}},
+        {"encryption-keys": [{"key-id": "k1", "encrypted-key-metadata": "AAAA"}]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_an_encrypted_table_is_refused_by_name(encrypted: dict[str, Any]) -> None:
+    document = IcebergModel.create().metadata().json()
+    assert TableMetadata.of(document | {"encryption-keys": []}).table_uuid
+    with pytest.raises(UnsupportedTableError, match=r"encrypted tables \(encryption.key-id\)"):
+        TableMetadata.of(document | encrypted)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\x1f\x8b\x08\x00", b"[]", b'{"format-version": 2}'])

@@ -84,6 +84,7 @@ def test_a_table_is_what_it_was_defined_as(version: int) -> None:
         ({"properties": {"write.target-file-size-bytes": "0"}}, "whole number from 1"),
         ({"properties": {"format-version": "3"}}, "format-version is reserved"),
         ({"properties": {"tideline.hudi.table": "orders"}}, "is reserved"),
+        ({"properties": {"encryption.key-id": "k"}}, "neither read nor written"),
         ({"properties": {"mine": 1}}, "a name and a text"),
     ],
     ids=lambda value: str(value)[:40],

@@ -90,7 +90,8 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKEN.match(text, position)
         if found is None:
             at = len(text) - len(text[position:].lstrip())
-            raise ConfigError(f"the filter cannot be read at character {at + 1}", value=text)
+            hint = ": quote names with ` and texts with '" if text[at] == '"' else ""
+            raise ConfigError(f"the filter cannot be read at character {at + 1}{hint}", value=text)
         kind = str(found.lastgroup)
         tokens.append(_Token(kind, found[kind], found.start(kind)))
         position = found.end()

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from tideline.errors import ConfigError, TableNotFoundError
 from tideline.hudi.table.hoodie_table import HoodieTable
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.publication.operations import UnconfiguredCatalogError, operations_at
 from tideline.publication.place import CatalogPlace, stored_place

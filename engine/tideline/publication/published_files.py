@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from tideline.errors import CorruptTableError, ObjectNotFoundError, UnsupportedTableError
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.table.file_system_table import FOLDER
 from tideline.storage.nested_tables import is_table_metadata_file
 from tideline.storage.object_store import ObjectStore

@@ -22,10 +22,10 @@ from tideline.iceberg.metadata.metadata_update import (
     AssertTableUuid,
     MetadataUpdate,
 )
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.table.file_system_table import FOLDER, FileSystemTable
 from tideline.iceberg.table.new_table import create_in_folder, new_metadata
 from tideline.iceberg.table.table_operations import CommitOutcome, Loaded

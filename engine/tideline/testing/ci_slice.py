@@ -46,22 +46,10 @@ def _parts(target: str, count: int, *variables: str) -> tuple[Slice, ...]:
     return tuple(Slice(target, f"--slice {number}/{count}", variables) for number in numbers)
 
 
-# Words in the paths of the files that faults are planted in; together they match all of them.
-MUTANTS = (
-    "hudi/write/ hudi/commit/ hudi/placement/ hudi/log/ hudi/keys/ hudi/file_group/",
-    "tideline/storage/ tideline/formats/ tideline/parquet/ tideline/bounded/ tideline/sorting/"
-    " tideline/services/ hudi/timeline/ hudi/table/ hudi/index/",
-    "hudi/services/ hudi/recovery/ hudi/check/ hudi/metadata_table/ hudi/metadata_indexes/"
-    " hudi/adoption/ tideline/ingest/ tideline/spark/ tideline/in_process/",
-    "tideline/iceberg/ tideline/publication/ tideline/erasure/ hudi/read/ hudi/capabilities/"
-    " hudi/upgrade/",
-    "tideline_operator/ tideline/trust/ tideline/errors tideline/report/ tideline/registration/"
-    " tideline/glue/ tideline/hive/",
-)
 SLICES = (
     *_parts("slow", 14),
     *_parts("e2e-rest", 3),
-    *(Slice("mutants", words) for words in MUTANTS),
+    *_parts("mutants", 8),
     # Storms on each kind of store, within the limit; the nightly ones are longer.
     *_parts("storms", 3, "KILLS=100"),
     *_parts("e2e-release", 2),

@@ -84,7 +84,9 @@ def require_fixtures() -> None:
 def _unpacked(fixture: str) -> Path:
     require_fixtures()
     with tarfile.open(FIXTURES / "tables" / f"{fixture}.tar.xz") as archive:
-        archive.extractall(_cache_folder(), filter="data")
+        # Debian 12's Python has no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(_cache_folder())
     return _cache_folder() / fixture
 
 

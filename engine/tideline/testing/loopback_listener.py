@@ -12,10 +12,10 @@ from typing import Self
 
 class LoopbackListener(ABC):
     """Listens from the start, and serves for the length of a `with` block. `connections` are those
-    that it accepted."""
+    that it accepted. A server in a pod `listens` elsewhere."""
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, listens: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        self._listener = socket.create_server(listens)
         self.port = int(self._listener.getsockname()[1])
         self.connections = 0
 

@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Drop what belongs to another slice."""
     chosen = config.getoption("--slice")
     if chosen:
-        _keep_slice(config, items, *_parsed(chosen))
+        _keep_slice(config, items, *parsed_slice(chosen))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -122,6 +122,14 @@ def slices(files: Iterable[str], count: int, seconds: Mapping[str, float]) -> li
     return parts
 
 
+def parsed_slice(chosen: str) -> tuple[int, int]:
+    """The number, from 1, and the count of `K/N`. Raises pytest.UsageError for anything else."""
+    number, _, count = chosen.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise pytest.UsageError(f"--slice is K/N, as 2/4, not {chosen}")
+    return int(number), int(count)
+
+
 @cache
 def measured(path: Path) -> frozenset[str]:
     """Node ids of tests that were measured to be long, without parameters where all of them are."""
@@ -150,13 +158,6 @@ def _keep_slice(config: pytest.Config, items: list[pytest.Item], number: int, co
     dropped = [item for item in items if _file_of(item) not in wanted]
     config.hook.pytest_deselected(items=dropped)
     items[:] = [item for item in items if _file_of(item) in wanted]
-
-
-def _parsed(chosen: str) -> tuple[int, int]:
-    number, _, count = chosen.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise pytest.UsageError(f"--slice is K/N, as 2/4, not {chosen}")
-    return int(number), int(count)
 
 
 def _file_of(item: pytest.Item) -> str:

@@ -25,10 +25,10 @@ _LINGER_S = 0.5
 
 
 class TlsFront(LoopbackListener):
-    """Listens on loopback. `certificate` is its own, None for plain TCP; `demands` is the authority
-    that its clients' certificates are of. `presents` is the certificate that it shows the server,
-    and the authority of the server's, None for plain TCP. `refused` counts connections that
-    it did not take, `relayed` those that it did."""
+    """Listens on loopback, or where it is to. `certificate` is its own, None for plain TCP;
+    `demands` is the authority that its clients' certificates are of. `presents` is the certificate
+    that it shows the server, and the authority of the server's, None for plain TCP. `refused`
+    counts connections that it did not take, `relayed` those that it did."""
 
     def __init__(
         self,
@@ -38,8 +38,9 @@ class TlsFront(LoopbackListener):
         demands: bytes | None = None,
         presents: tuple[Pair, bytes] | None = None,
         newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+        listens: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
-        super().__init__()
+        super().__init__(listens)
         self._server = server
         self._inner = None if certificate is None else _server_side(certificate, demands, newest)
         self._outer = None if presents is None else _client_side(*presents)

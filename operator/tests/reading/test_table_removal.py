@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tideline.hudi.table.table_config import PUBLISH_MERGE, TableType
-from tideline.iceberg.metadata.owner import OWNER
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.publication.publish import publish_table
 from tideline.publication.published_files import PublishedFiles
 from tideline.storage.object_store import ObjectStore

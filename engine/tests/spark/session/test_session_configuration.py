@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ from tideline.spark.session.spark_session import (
 )
 from tideline.spark.session.store_connection import connect_store, trust_ca_bundle
 from tideline.storage.location import StoreLocation
+from tideline.testing.spy_server import make_certificate
 
 MINIO = StoreLocation.of("s3://lake/t", {"endpoint": "http://127.0.0.1:9000", "allow_http": "true"})
 
@@ -137,6 +139,47 @@ def test_a_ca_bundle_without_certificates_is_refused(spark: SparkSession, tmp_pa
     bundle.write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
     with pytest.raises(ConfigError, match="no certificates"):
         trust_ca_bundle(spark, str(bundle))
+
+
+@pytest.fixture
+def own_trust(spark: SparkSession, empty_cache: Path) -> Iterator[Path]:
+    """Where bundles are kept; afterwards Java trusts what it did before."""
+    jvm: Any = spark._jvm
+    names = [f"javax.net.ssl.trustStore{end}" for end in ("", "Type", "Password")]
+    before = {name: jvm.java.lang.System.getProperty(name) for name in names}
+    yield empty_cache
+    for name, text in before.items():
+        if text is None:
+            jvm.java.lang.System.clearProperty(name)
+        else:
+            jvm.java.lang.System.setProperty(name, text)
+
+
+@pytest.mark.spark
+def test_a_second_ca_bundle_is_trusted_beside_the_first(
+    spark: SparkSession, own_trust: Path, tmp_path: Path
+) -> None:
+    bundles = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        bundles.append(folder / "ca.pem")
+        bundles[-1].write_bytes(make_certificate(folder, "localhost")[0])
+        trust_ca_bundle(spark, str(bundles[-1]))
+    jvm: Any = spark._jvm
+    newest = Path(jvm.java.lang.System.getProperty("javax.net.ssl.trustStore"))
+    assert newest.parent == own_trust
+    listed = subprocess.run(
+        ["keytool", "-list", "-keystore", newest, "-storepass", "changeit", "-rfc"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    trusted = "".join(listed.split())
+    for bundle in bundles:
+        lines = bundle.read_text().splitlines()
+        assert "".join(lines[1:-1]) in trusted
+    assert trusted.count("BEGINCERTIFICATE") > 2, "the authorities of Java's own are kept"
 
 
 def test_installed_jars_go_on_the_class_path_of_a_local_session(empty_cache: Path) -> None:

@@ -7,12 +7,8 @@ from dataclasses import dataclass, replace
 
 from tideline.errors import ConfigError
 from tideline.iceberg.evolution.draft import Draft
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import FORMAT_VERSIONS
-from tideline.iceberg.metadata.table_property import RESERVED
-
-_RESERVED = RESERVED | {OWNER}
-"""With our own mark of other tables."""
+from tideline.iceberg.metadata.table_property import why_not_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,6 @@ class UpgradeFormat:
 
 
 def _refuse_reserved(draft: Draft, name: str) -> None:
-    if name in _RESERVED:
+    if message := why_not_set(name):
         hint = ": upgrade the table instead" if name == "format-version" else ""
-        message = f"the property {name} is reserved, and not to be set{hint}"
-        raise ConfigError(message, table=draft.table, value=name)
+        raise ConfigError(f"{message}{hint}", table=draft.table, value=name)

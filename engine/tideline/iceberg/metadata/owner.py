@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tideline.errors import ConfigError
 from tideline.iceberg.metadata.table_metadata import TableMetadata
-
-OWNER = "tideline.hudi.table"
-"""The property by which such a table is told from others, with the name of the Hudi table."""
+from tideline.iceberg.metadata.table_property import OWNER
 
 
 def refuse_publication(metadata: TableMetadata) -> None:

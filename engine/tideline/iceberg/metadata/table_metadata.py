@@ -24,6 +24,7 @@ from tideline.iceberg.metadata.partition_spec import (
 from tideline.iceberg.metadata.schema import Schema
 from tideline.iceberg.metadata.snapshot import MAIN, Snapshot, SnapshotRef
 from tideline.iceberg.metadata.sort_order import SortOrder
+from tideline.iceberg.metadata.table_property import ENCRYPTION_KEY
 
 FORMAT_VERSIONS = (1, 2, 3)
 FORMAT_VERSION = 2
@@ -78,8 +79,8 @@ class TableMetadata:
     def parse(cls, body: bytes, *, path: object = None) -> TableMetadata:
         """From a metadata file, gzip or not.
 
-        Raises CorruptTableError naming `path`, and UnsupportedTableError for a version above 3
-        and what exceeds the limits on metadata.
+        Raises CorruptTableError naming `path`, and UnsupportedTableError for a version above 3,
+        an encrypted table, and what exceeds the limits on metadata.
         """
         is_gzip = body[:2] == b"\x1f\x8b"
         text = decompress_bounded("gzip", body, path=path) if is_gzip else body
@@ -94,6 +95,7 @@ class TableMetadata:
         if version not in FORMAT_VERSIONS:
             message = "Tideline reads Iceberg format versions 1 to 3"
             raise UnsupportedTableError(message, path=path, value=f"format-version {version}")
+        _refuse_encrypted(document, path)
         with faults_named("table metadata lacks a field, or one is wrong", path=path):
             metadata = _parse(cls, document, version)
         _check(metadata, path)
@@ -227,6 +229,15 @@ def _is_mapping(found: Any) -> bool:
         and _is_mapping(item.get("fields") or [])
         for item in found
     )
+
+
+def _refuse_encrypted(document: Mapping[str, Any], path: object) -> None:
+    """Its manifests are ciphertext, and a commit of ours would add files in the clear."""
+    properties = document.get("properties")
+    key = properties.get(ENCRYPTION_KEY) if isinstance(properties, Mapping) else None
+    if key or document.get("encryption-keys"):
+        message = f"encrypted tables ({ENCRYPTION_KEY}) are neither read nor written"
+        raise UnsupportedTableError(message, path=path, value=key)
 
 
 def _parse(cls: type[TableMetadata], document: Mapping[str, Any], version: int) -> TableMetadata:

@@ -15,7 +15,12 @@ DELETE_TARGET_SIZE, DELETE_TARGET_SIZE_BYTES = (
 """The same of delete files."""
 METADATA_PATH = "write.metadata.path"
 """Where a table's metadata is, other than below its location."""
-RESERVED = frozenset(
+OWNER = "tideline.hudi.table"
+"""By which an Iceberg table that a Hudi table is published as is told from others, with the name of
+that table."""
+ENCRYPTION_KEY = "encryption.key-id"
+"""The key by which a table is encrypted."""
+_RESERVED = frozenset(
     {
         *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary"),
         *("current-snapshot-timestamp-ms", "current-schema", "default-partition-spec"),
@@ -23,6 +28,15 @@ RESERVED = frozenset(
     }
 )
 """What Iceberg keeps for facts that metadata has elsewhere."""
+
+
+def why_not_set(name: str) -> str | None:
+    """Why a property is not to be set nor unset, None for those that may be."""
+    if name in _RESERVED or name == OWNER:
+        return f"the property {name} is reserved, and not to be set"
+    if name == ENCRYPTION_KEY:
+        return f"encrypted tables ({name}) are neither read nor written: leave it out"
+    return None
 
 
 def whole_property(

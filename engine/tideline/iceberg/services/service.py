@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tideline.clock import Clock
 from tideline.errors import ConfigError
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.table_metadata import TableMetadata
+from tideline.iceberg.metadata.table_property import OWNER
 from tideline.iceberg.services.due_facts import IcebergFacts, IcebergFiles
 from tideline.iceberg.services.table_setting import SHARED, shares_files
 from tideline.iceberg.table.open_table import IcebergTable

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideline.errors import ConfigError
-from tideline.iceberg.metadata.owner import OWNER
 from tideline.iceberg.metadata.partition_spec import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
@@ -22,7 +21,7 @@ from tideline.iceberg.metadata.table_metadata import (
     LINEAGE_SINCE,
     TableMetadata,
 )
-from tideline.iceberg.metadata.table_property import RESERVED
+from tideline.iceberg.metadata.table_property import why_not_set
 from tideline.iceberg.services.rewrite_data_files.ordering import sort_field
 from tideline.iceberg.services.rewrite_data_files.sort_terms import parse_sort_order
 from tideline.iceberg.table.new_table import new_metadata
@@ -50,8 +49,7 @@ class IcebergDefinition:
         if not self.columns.names:
             raise ConfigError("a table has a column", table=location)
         for name, text in self.properties.items():
-            if name in RESERVED or name == OWNER:
-                message = f"the property {name} is reserved, and not to be set"
+            if message := why_not_set(name):
                 raise ConfigError(message, table=location, value=name)
             if not isinstance(text, str):
                 raise ConfigError("a property is a name and a text", table=location, value=name)

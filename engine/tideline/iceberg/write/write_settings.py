@@ -65,7 +65,6 @@ _ALLOWED = MappingProxyType(
         "write.update.isolation-level": _ISOLATION,
     }
 )
-_ENCRYPTION = "encryption.key-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class WriteSettings:
             if name not in _OPTIONS and not name.startswith(_COLUMN_OPTIONS):
                 raise ConfigError("a write of an Iceberg table has no such option", value=name)
         properties = {**metadata.properties, **options}
-        for name in (*_PROGRAMS, _ENCRYPTION):
+        for name in _PROGRAMS:
             if properties.get(name):
                 message = f"tables with the property {name} are not written: remove it"
                 raise UnsupportedTableError(message, table=metadata.location, value=name)

@@ -138,7 +138,7 @@ def _write_trust_store(spark: SparkSession, certificates: Iterable[Any], path: P
     trusted = java.io.File(java.lang.System.getProperty(_TRUST_STORE) or own)
     if trusted.exists():
         known = java.security.KeyStore.getInstance(trusted, word)
-        for alias in known.aliases():
+        for alias in java.util.Collections.list(known.aliases()):
             store.setCertificateEntry(alias, known.getCertificate(alias))
     for number, certificate in enumerate(certificates):
         store.setCertificateEntry(f"{path.stem}-{number}", certificate)

@@ -35,6 +35,12 @@ class Fault:
         others = (replace(own, path=path, old=old, new=new) for path, old, new in self.more)
         return (own, *others)
 
+    @property
+    def test_files(self) -> tuple[str, ...]:
+        """The files of its tests."""
+        paths = (word.partition("::")[0] for word in self.tests)
+        return tuple(dict.fromkeys(path for path in paths if path.endswith(".py")))
+
     def plant(self, root: Path) -> Mapping[str, str]:
         """Put the fault into the copy of the project at `root`; returns the texts from before, by
         path.

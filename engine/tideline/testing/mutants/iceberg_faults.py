@@ -211,4 +211,11 @@ ICEBERG_FAULTS = (
         "selected = file.positions[low:high] - at[0]",
         (f"{_TESTS}/test_iceberg_row_writes.py",),
     ),
+    Fault(
+        "an encrypted table is opened",
+        f"{_ICEBERG}/metadata/table_metadata.py",
+        "        _refuse_encrypted(document, path)\n",
+        "",
+        (f"{_TESTS}/test_iceberg_metadata.py",),
+    ),
 )

@@ -187,4 +187,11 @@ STORAGE_FAULTS = (
         "            if True:\n",
         (f"{_TESTS}/test_store_probe.py", "-m", "not minio"),
     ),
+    Fault(
+        "authorities that Java trusts are lost with the next",
+        "engine/tideline/spark/session/store_connection.py",
+        "            store.setCertificateEntry(alias, known.getCertificate(alias))\n",
+        "            pass\n",
+        ("engine/tests/spark/session/test_session_configuration.py",),
+    ),
 )

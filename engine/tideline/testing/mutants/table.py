@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tideline.testing.mutants.capabilities_faults import NATURE_FAULTS
 from tideline.testing.mutants.erasure_faults import ERASURE_FAULTS
 from tideline.testing.mutants.fault import Fault
@@ -20,6 +22,7 @@ from tideline.testing.mutants.topic_faults import TOPIC_FAULTS
 from tideline.testing.mutants.trust_faults import TRUST_FAULTS
 from tideline.testing.mutants.upgrade_faults import UPGRADE_FAULTS
 from tideline.testing.mutants.write_faults import WRITE_FAULTS
+from tideline.testing.suite_schedule import seconds_of, slices
 
 FAULTS: tuple[Fault, ...] = (
     *STORAGE_FAULTS,
@@ -40,3 +43,14 @@ FAULTS: tuple[Fault, ...] = (
     *OPERATOR_FAULTS,
     *TRUST_FAULTS,
 )
+
+
+def part_of_faults(number: int, count: int) -> tuple[Fault, ...]:
+    """The faults of one of `count` parts of about equal length, by its number from 1.
+
+    Those that one test file notices are in one part: it runs without a fault first.
+    """
+    noticed = Counter(fault.test_files[0] for fault in FAULTS)
+    seconds = {file: (1 + faults) * seconds_of(file) for file, faults in noticed.items()}
+    chosen = slices(seconds, count, seconds)[number - 1]
+    return tuple(fault for fault in FAULTS if fault.test_files[0] in chosen)
