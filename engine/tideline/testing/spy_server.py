@@ -99,7 +99,7 @@ def make_certificate(folder: Path, host: str, *, days: int = 2) -> tuple[bytes, 
     for arguments in (
         ("req", "-x509", *new_key, "-days", "2", "-subj", "/CN=authority",
          "-keyout", signing, "-out", authority),
-        ("req", *new_key, "-subj", f"/CN={host}", "-keyout", key, "-out", asked),
+        ("req", *new_key, "-subj", f"/CN={host.partition('.')[0]}", "-keyout", key, "-out", asked),
         ("x509", "-req", "-in", asked, "-CA", authority, "-CAkey", signing, "-days", days,
          "-extfile", extensions, "-out", certificate),
     ):  # fmt: skip
