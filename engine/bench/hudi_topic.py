@@ -17,8 +17,9 @@ from typing import Any
 
 def main() -> None:
     """Arguments: a JSON object with brokers, topic, table, jars, ends (offsets by partition, one
-    object for each commit) and options."""
+    object for each commit), schema, is_avro and options."""
     from pyspark.sql import SparkSession, functions
+    from pyspark.sql.avro.functions import from_avro
 
     given: dict[str, Any] = json.loads(sys.argv[1])
     session = (
@@ -44,7 +45,11 @@ def main() -> None:
             .option("endingOffsets", json.dumps({given["topic"]: after}))
             .load()
         )
-        value = functions.from_json(functions.col("value").cast("string"), given["schema"])
+        if given["is_avro"]:
+            # Behind the number of the schema.
+            value = from_avro(functions.expr("substring(value, 6)"), given["schema"])
+        else:
+            value = functions.from_json(functions.col("value").cast("string"), given["schema"])
         rows = records.select(value.alias("row")).select("row.*")
         rows.write.format("hudi").options(**given["options"]).mode("append").save(given["table"])
     assert started is not None

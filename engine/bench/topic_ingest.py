@@ -25,6 +25,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ RECORDS = 1_000_000
 PARTITIONS = 4
 RECORDS_OF_A_COMMIT = 100_000
 _KEYS = 400_000
-_SPARK_KAFKA = MavenArtifact("org.apache.spark", "spark-sql-kafka-0-10_2.12", "3.5.7", without=())
+_SPARK_JARS = (
+    MavenArtifact("org.apache.spark", "spark-sql-kafka-0-10_2.12", "3.5.7", without=()),
+    MavenArtifact("org.apache.spark", "spark-avro_2.12", "3.5.7", without=()),
+)
+_KINDS = {"merge-on-read": "MERGE_ON_READ", "copy-on-write": "COPY_ON_WRITE"}
 _FIELDS = ("id", "ts", "customer", "amount", "note")
 _AVRO = {
     "type": "record",
@@ -119,22 +124,21 @@ def main() -> int:
 
 def measure(records: int, rounds: int, quiet_s: float) -> tuple[float, list[Claim]]:
     """The load once the topics are there, and what was measured."""
-    with _made_topics(records) as (folder, as_json, as_avro):
+    with _made_topics(records) as (folder, of_form):
         load = wait_for_quiet(quiet_s)
-        return load, _measure(folder, as_json, as_avro, rounds)
+        return load, _measure(folder, of_form, rounds)
 
 
-def _measure(folder: Path, as_json: _Topics, as_avro: _Topics, rounds: int) -> list[Claim]:
+def _measure(folder: Path, of_form: Mapping[str, _Topics], rounds: int) -> list[Claim]:
     """The sides by turns; a first round is not counted."""
-    cow, mor = "COPY_ON_WRITE", "MERGE_ON_READ"
     sides: dict[str, Callable[[int], float]] = {
-        "floor, JSON": lambda _: _of_records(as_json, _floor),
-        "floor, Avro": lambda _: _of_records(as_avro, _floor),
-        "ours, JSON, merge-on-read": lambda turn: _ours(folder, as_json, mor, turn),
-        "ours, JSON, copy-on-write": lambda turn: _ours(folder, as_json, cow, turn),
-        "ours, Avro, merge-on-read": lambda turn: _ours(folder, as_avro, mor, turn),
-        "hudi, JSON, merge-on-read": lambda turn: _hudi(folder, as_json[-1], mor, turn),
-        "hudi, JSON, copy-on-write": lambda turn: _hudi(folder, as_json[-1], cow, turn),
+        **{f"floor, {form}": partial(_floors, topics) for form, topics in of_form.items()},
+        **{
+            f"{who}, {form}, {kind}": partial(side, folder, topics, kind)
+            for form, topics in of_form.items()
+            for kind in _KINDS
+            for who, side in (("ours", _ours), ("hudi", _hudi))
+        },
     }
     series = {name: Series(name) for name in sides}
     for turn in range(rounds + 1):
@@ -144,10 +148,12 @@ def _measure(folder: Path, as_json: _Topics, as_avro: _Topics, rounds: int) -> l
             if turn:
                 series[name].add(cpu_s)
     return [
-        _within("floor, JSON", "ours, JSON, merge-on-read", series),
-        _within("floor, Avro", "ours, Avro, merge-on-read", series),
-        _faster("hudi, JSON, merge-on-read", "ours, JSON, merge-on-read", series),
-        _faster("hudi, JSON, copy-on-write", "ours, JSON, copy-on-write", series),
+        *(_within(f"floor, {form}", f"ours, {form}, merge-on-read", series) for form in of_form),
+        *(
+            _faster(f"hudi, {form}, {kind}", f"ours, {form}, {kind}", series)
+            for form in of_form
+            for kind in _KINDS
+        ),
     ]
 
 
@@ -157,6 +163,10 @@ def _within(peer: str, ours: str, series: Mapping[str, Series]) -> Claim:
 
 def _faster(peer: str, ours: str, series: Mapping[str, Series]) -> Claim:
     return Claim(f"{ours}, against Hudi", series[ours], series[peer], faster_by=10)
+
+
+def _floors(topics: _Topics, _turn: int) -> float:
+    return _of_records(topics, _floor)
 
 
 def _of_records(topics: _Topics, spent: Callable[[Topic], float]) -> float:
@@ -173,8 +183,8 @@ def _floor(topic: Topic) -> float:
     )  # fmt: skip
 
 
-def _ours(folder: Path, topics: _Topics, table_type: str, turn: int) -> float:
-    return _of_records(topics, lambda topic: _run(folder, topic, table_type, turn))
+def _ours(folder: Path, topics: _Topics, kind: str, turn: int) -> float:
+    return _of_records(topics, lambda topic: _run(folder, topic, _KINDS[kind], turn))
 
 
 def _run(folder: Path, topic: Topic, table_type: str, turn: int) -> float:
@@ -185,25 +195,26 @@ def _run(folder: Path, topic: Topic, table_type: str, turn: int) -> float:
     return _spent([*command, "--state", str(folder / f"state-{table.name}")])
 
 
-def _hudi(folder: Path, topic: Topic, table_type: str, turn: int) -> float:
+def _hudi(folder: Path, topics: _Topics, kind: str, turn: int) -> float:
     """Of a million records in the commits after the first."""
-    peer = prepare_hudi_peer()
-    jars = [peer.jar, *fetched_jars("spark-kafka-3.5.7", (_SPARK_KAFKA,)).glob("*.jar")]
+    peer, topic = prepare_hudi_peer(), topics[-1]
+    jars = [peer.jar, *fetched_jars("spark-topics-3.5.7", _SPARK_JARS).glob("*.jar")]
     each = RECORDS_OF_A_COMMIT // PARTITIONS
     commits = topic.records // RECORDS_OF_A_COMMIT
     ends = [{str(p): n * each for p in range(PARTITIONS)} for n in range(commits + 1)]
     given = {
         "brokers": topic.brokers,
         "topic": topic.name,
-        "table": str(folder / f"hudi-{table_type}-{turn}"),
+        "table": str(folder / f"hudi-{topic.name}-{kind}-{turn}"),
         "jars": [str(jar) for jar in jars],
         "ends": ends,
-        "schema": _DDL,
+        "schema": json.dumps(_AVRO) if topic.registry else _DDL,
+        "is_avro": bool(topic.registry),
         "options": {
             "hoodie.table.name": "orders",
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.precombine.field": "ts",
-            "hoodie.datasource.write.table.type": table_type,
+            "hoodie.datasource.write.table.type": _KINDS[kind],
             "hoodie.datasource.write.operation": "upsert",
             "hoodie.compact.inline": "false",
         },
@@ -258,7 +269,7 @@ def _consume(brokers: str, topic: str, records: str, registry: str = "") -> int:
 
 
 @contextmanager
-def _made_topics(records: int) -> Iterator[tuple[Path, _Topics, _Topics]]:
+def _made_topics(records: int) -> Iterator[tuple[Path, Mapping[str, _Topics]]]:
     with (
         tempfile.TemporaryDirectory(prefix="bench-topic-") as name,
         KafkaBroker(Path(name) / "kafka") as broker,
@@ -266,13 +277,16 @@ def _made_topics(records: int) -> Iterator[tuple[Path, _Topics, _Topics]]:
     ):
         number = registry.register(_AVRO)
         counts = records // 5, records
-        as_json, as_avro = (
-            tuple(Topic(f"{form}-{count}", broker.address, count, address) for count in counts)
-            for form, address in (("json", ""), ("avro", registry.address))
-        )
-        for topic in (*as_json, *as_avro):
-            _produce(topic, broker, registry, number)
-        yield Path(name), as_json, as_avro
+        of_form = {
+            form: tuple(
+                Topic(f"{form.lower()}-{count}", broker.address, count, address) for count in counts
+            )
+            for form, address in (("JSON", ""), ("Avro", registry.address))
+        }
+        for topics in of_form.values():
+            for topic in topics:
+                _produce(topic, broker, registry, number)
+        yield Path(name), of_form
 
 
 def _produce(topic: Topic, broker: KafkaBroker, registry: SchemaRegistry, number: int) -> None:
