@@ -184,9 +184,12 @@ def test_a_quarantined_file_does_not_hold_the_floor_and_is_late_once_released() 
 
 def test_what_left_the_landing_prefix_is_forgotten() -> None:
     first = checkpoint_after(None, landing_of(landed("a", 1), landed("b", 2)), [landed("a", 1)])
-    second = checkpoint_after(first, landing_of(landed("b", 2)), [landed("b", 2)])
-    assert files_in(second).taken == {landed("b", 2).identity}
-    assert second.generation == 2
+    left, third = [landed("b", 2)], landed("c", 3)
+    second = checkpoint_after(first, landing_of(*left), left)
+    assert files_in(second).missed == {landed("a", 1).identity}
+    last = checkpoint_after(second, landing_of(*left, third), [third])
+    assert files_in(last).taken == {file.identity for file in (*left, third)}
+    assert last.generation == 3
 
 
 def test_an_older_file_that_comes_later_leaves_the_watermark() -> None:
@@ -337,10 +340,12 @@ def test_a_look_from_the_watermark_drops_no_identity_and_keeps_the_floor() -> No
         files_in(first).floor,
         files_in(first).settled,
     )
-    whole = landing_of(*old[5:], *new, *named(22))
-    third = checkpoint_after(second, whole, named(22), taken_max=50)
+    left = (*old[5:], *new)
+    third = checkpoint_after(second, landing_of(*left, *named(22)), named(22), taken_max=50)
+    whole = landing_of(*left, *named(22, 23))
+    fourth = checkpoint_after(third, whole, named(23), taken_max=50)
     present = {file.identity for file in whole.files}
-    assert files_in(third).taken == present, "a whole listing shows what has left"
+    assert files_in(fourth).taken == present, "whole listings show what has left"
 
 
 def test_names_are_listed_from_a_page_before_the_newest_and_from_all_that_wait() -> None:

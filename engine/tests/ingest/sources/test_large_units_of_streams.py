@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
@@ -16,7 +17,8 @@ from tideline.testing.postgres_server import PostgresDatabase
 from tideline.testing.topic_feed import TopicFeed, values
 
 LARGE_BYTES = 50 << 20
-FITS = str(64 << 20)
+FITS: Any = {"max.message.bytes": str(64 << 20)}
+SENDS: Any = {"message.max.bytes": 64 << 20}
 ROWS = 200_000
 
 
@@ -30,10 +32,10 @@ def topic() -> str:
 def test_records_of_50_mb_come_in_among_small_ones(
     kafka_broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
-    kafka_broker.create_topic(topic, **{"max.message.bytes": FITS})
+    kafka_broker.create_topic(topic, **FITS)
     sizes = {1: 3, 2: LARGE_BYTES, 3: 5, 4: LARGE_BYTES, 5: 7}
     rows = [(number, 1, "x" * size) for number, size in sizes.items()]
-    kafka_broker.produce(topic, values(rows), **{"message.max.bytes": FITS})
+    kafka_broker.produce(topic, values(rows), **SENDS)
     found = TopicFeed.of(tmp_path, kafka_broker.address, topic)
     assert found.drain() is None
     read = found.lake().to_arrow(["id", "v"])

@@ -51,6 +51,20 @@ def test_an_older_file_that_arrives_later_is_planned() -> None:
     assert plan(landing(10, 20, 30), checkpoint)[0] == ["f20"]
 
 
+def test_a_file_that_a_listing_leaves_out_is_not_taken_in_twice() -> None:
+    whole = landing(10, 20)
+    checkpoint = checkpoint_after(None, whole, whole.files)
+    assert plan(landing(), checkpoint)[0] == []
+    cut = landing(30)
+    checkpoint = checkpoint_after(checkpoint, cut, cut.files)
+    assert plan(landing(10, 20, 30), checkpoint)[0] == []
+    whole = landing(10, 20, 30, 40)
+    checkpoint = checkpoint_after(checkpoint, whole, whole.files[3:])
+    cut = landing(50)
+    checkpoint = Checkpoint.decode(checkpoint_after(checkpoint, cut, cut.files).encode(), name="x")
+    assert plan(landing(10, 20, 30, 40, 50), checkpoint)[0] == []
+
+
 def test_a_file_changed_a_moment_ago_waits_until_it_has_settled() -> None:
     names, backlog = plan(slow(10, NOW_MS - 999))
     assert names == ["f10"]

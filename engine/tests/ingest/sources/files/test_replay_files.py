@@ -100,16 +100,17 @@ def test_a_commit_that_does_not_name_all_its_files_is_known_by_its_position() ->
 def test_a_file_that_left_and_came_back_was_taken_in_twice() -> None:
     landing = filled("ab")
     away = landing.files.pop("a")
-    landing.put(file("c", 3))
-    landing.take("c")
+    for at, name in ((3, "c"), (4, "d")):
+        landing.put(file(name, at))
+        landing.take(name)
     landing.put(away)
     landing.take("a")
     names = [name for _, names in ranges(landing.replay()) for name in names]
-    assert names == ["a", "b", "c", "a"]
+    assert names == ["a", "b", "c", "d", "a"]
     joined = landing.replay().joined
     found = [item.range for item in landing.replay().ranges]
-    together = joined(found[:3])
-    assert together is not None and together.names == ("a", "b", "c")
+    together = joined(found[:-1])
+    assert together is not None and together.names == ("a", "b", "c", "d")
     assert joined(found) is None
 
 

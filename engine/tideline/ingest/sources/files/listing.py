@@ -209,7 +209,7 @@ class FileListing(NothingHeldUp):
         if self.is_whole:
             present = {file.identity for file in (*self.files, *self.quarantined)}
             settled = min(start.settled, self._count_at(start.floor))
-            start = replace(start, settled=settled, taken=start.taken & present)
+            start = replace(start.without_gone(present), settled=settled)
         grown = replace(
             start,
             watermark=max(start.watermark, newest),

@@ -5,19 +5,21 @@
   an old one, a multi-part upload carries the time it began. Exact memory makes that harmless;
 - `floor`: everything at or below it counts as taken in. It only rises, past the oldest files, when
   more than `TAKEN_MAX` identities would be kept, and stays an hour behind the watermark;
+- `missed`: those of them that the newest whole listing did not have;
 - `settled`: how many files at or below the floor are still there. More of them in a listing mean
   that some arrived late; they cannot be distinguished from the others, so they are reported.
 
-Identities of files that have left the landing prefix are dropped, so a position is never larger
-than the listing it is compared with. A listing that is not whole shows nothing of that: no identity
-is dropped then, and the floor stays.
+Identities of files that have left the landing prefix are dropped, so that a position is not larger
+than the listings it is compared with. A store may leave a file out of a listing and show it in the
+next: an identity is dropped when two listings in a row, each of a commit, do not have it. A listing
+that is not whole shows nothing of that: no identity is dropped then, and the floor stays.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideline.ingest.sources.files.arrived import IDENTITY_BYTES, Arrival, ArrivedFile
@@ -39,6 +41,7 @@ class FilesPosition:
     floor: Arrival | None = None
     settled: int = 0
     taken: frozenset[str] = frozenset()
+    missed: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -62,28 +65,44 @@ class FilesPosition:
     def __str__(self) -> str:
         return self.watermark.path
 
+    def without_gone(self, present: Collection[str]) -> FilesPosition:
+        """The position by a whole listing with files of these identities."""
+        missed = self.taken.difference(present)
+        return replace(self, taken=self.taken - (missed & self.missed), missed=missed - self.missed)
+
     def stored(self) -> dict[str, Any]:
-        taken = b"".join(bytes.fromhex(identity) for identity in sorted(self.taken))
+        missed = {"missed": _packed(self.missed)} if self.missed else {}
         return {
             "watermark": [self.watermark.modified_ms, self.watermark.path],
             "floor": None if self.floor is None else [self.floor.modified_ms, self.floor.path],
             "settled": self.settled,
-            "taken": b64encode(taken).decode("ascii"),
+            "taken": _packed(self.taken),
+            **missed,
         }
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> FilesPosition:
         """Raises ValueError, KeyError or TypeError where it is none."""
-        taken = b64decode(content["taken"], validate=True)
-        if len(taken) % IDENTITY_BYTES:
-            raise ValueError("identities are cut short")
-        starts = range(0, len(taken), IDENTITY_BYTES)
         return cls(
             watermark=_arrival(content["watermark"]),
             floor=None if content["floor"] is None else _arrival(content["floor"]),
             settled=int(content["settled"]),
-            taken=frozenset(taken[start : start + IDENTITY_BYTES].hex() for start in starts),
+            taken=_unpacked(content["taken"]),
+            missed=_unpacked(content.get("missed", "")),
         )
+
+
+def _packed(identities: Iterable[str]) -> str:
+    packed = b"".join(bytes.fromhex(identity) for identity in sorted(identities))
+    return b64encode(packed).decode("ascii")
+
+
+def _unpacked(text: str) -> frozenset[str]:
+    packed = b64decode(text, validate=True)
+    if len(packed) % IDENTITY_BYTES:
+        raise ValueError("identities are cut short")
+    starts = range(0, len(packed), IDENTITY_BYTES)
+    return frozenset(packed[start : start + IDENTITY_BYTES].hex() for start in starts)
 
 
 def _arrival(content: list[object]) -> Arrival:
