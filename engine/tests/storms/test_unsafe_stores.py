@@ -32,7 +32,7 @@ _KEYS_OF_A_WRITE = 3
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("peer", ["moto", "versitygw-without-lock"])
+@pytest.mark.parametrize("peer", ["moto", "versitygw-without-lock", "garage"])
 def test_a_store_on_which_writers_do_not_exclude_each_other_is_refused_and_loses_rows(
     peer: str, place_at_peer: PlaceAtPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from tideline.testing.life_state import NUMBERS, LifeState
 from tideline.testing.life_table import Row, Surface
 from tideline.testing.life_values import ColumnType
 
-ADD_COLUMNS = "Hudi: add columns"
 SOME_COLUMNS = "Hudi: merge into, some columns"
 """The step that updates some columns of rows, in logs that have these alone."""
 _ROWS = 12
@@ -55,7 +54,7 @@ class HudiSteps:
             yield "Hudi: insert overwrite", self._overwrite
             if table.partitions and self._state.model.rows:
                 yield "Hudi: insert overwrite a partition", self._overwrite_partition
-        yield ADD_COLUMNS, self._add_column
+        yield "Hudi: add columns", self._add_column
         yield "Hudi: rename to", self._rename_table
         if not table.index.places_by_hash:
             yield "Hudi: clustering", partial(self._call, "run_clustering")

@@ -131,11 +131,14 @@ class LifeState:
     def condition(self) -> Condition:
         """On ordinary numbers, or on a column of the key or partition, which prunes files."""
         numbers = sorted(self.chance.sample(range(NUMBERS), 2))
+        listed = ", ".join(map(str, numbers))
+        on_numbers = Condition(f"n in ({listed})", lambda row: row["n"] in numbers)
         rows = list(self.model.rows.values())
         if not rows or self.chance.random() < 0.5:
-            listed = ", ".join(map(str, numbers))
-            return Condition(f"n in ({listed})", lambda row: row["n"] in numbers)
+            return on_numbers
         name = self.chance.choice((*self.table.key_names, *self.table.partition_names))
         value = self.chance.choice(rows)[name]
+        if self.table.hides_rows_by(name):
+            return on_numbers
         literal = self.model.columns[name].literal(value)
         return Condition(f"{name} = {literal}", lambda row: row[name] == value)

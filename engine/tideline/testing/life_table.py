@@ -98,6 +98,12 @@ class LifeTable:
             chance.random() < 0.4,
         )
 
+    def hides_rows_by(self, name: str) -> bool:
+        """Whether Hudi's queries find no row by an equality of this column: they look for the days
+        since 1970 in a record index whose keys are dates as text."""
+        is_indexed = self.index is LifeIndex.RECORD_INDEX and self.key_names == (name,)
+        return is_indexed and self.keys == (ColumnType.DATE,)
+
     @property
     def first_name(self) -> str:
         """As Hudi's catalog knows it until it is renamed."""

@@ -26,6 +26,7 @@ from enum import Enum
 from pathlib import Path
 
 from tideline.testing.mutants.fault import Fault, write_source
+from tideline.testing.suite_schedule import seconds_of, slices
 
 _COPIED = (
     "engine/tideline",
@@ -92,7 +93,10 @@ def try_faults(
                 free.put(copy)
 
         with ThreadPoolExecutor(workers) as pool:
-            sound = [pool.submit(_pass_as_they_are, tests, free) for tests in _selections(faults)]
+            sound = [
+                pool.submit(_pass_as_they_are, tests, free)
+                for tests in _selections(faults, workers)
+            ]
             for run in sound:
                 run.result()
             verdicts = []
@@ -174,8 +178,9 @@ def _copies(project: Path, count: int) -> Iterator[tuple[Path, ...]]:
         yield copies
 
 
-def _selections(faults: Sequence[Fault]) -> list[tuple[str, ...]]:
-    """What all faults select: one run of the whole files, one for each selection with options."""
+def _selections(faults: Sequence[Fault], workers: int) -> list[tuple[str, ...]]:
+    """What all faults select: a run of whole files for each worker, one for each selection with
+    options."""
     files: set[str] = set()
     with_options: set[tuple[str, ...]] = set()
     for fault in faults:
@@ -183,4 +188,6 @@ def _selections(faults: Sequence[Fault]) -> list[tuple[str, ...]]:
             with_options.add(fault.tests)
         else:
             files.update(fault.tests)
-    return [*([tuple(sorted(files))] if files else []), *sorted(with_options)]
+    seconds = {name: seconds_of(name.partition("::")[0]) for name in files}
+    runs = slices(files, workers, seconds)
+    return [*(tuple(run) for run in runs if run), *sorted(with_options)]

@@ -44,6 +44,9 @@ FAULTS: tuple[Fault, ...] = (
     *TRUST_FAULTS,
 )
 
+_UNTIL_NOTICED_S = 12.0
+"""After which a test file has noticed a fault, as a rule."""
+
 
 def part_of_faults(number: int, count: int) -> tuple[Fault, ...]:
     """The faults of one of `count` parts of about equal length, by its number from 1.
@@ -51,6 +54,9 @@ def part_of_faults(number: int, count: int) -> tuple[Fault, ...]:
     Those that one test file notices are in one part: it runs without a fault first.
     """
     noticed = Counter(fault.test_files[0] for fault in FAULTS)
-    seconds = {file: (1 + faults) * seconds_of(file) for file, faults in noticed.items()}
+    seconds = {
+        file: seconds_of(file) + faults * min(seconds_of(file), _UNTIL_NOTICED_S)
+        for file, faults in noticed.items()
+    }
     chosen = slices(seconds, count, seconds)[number - 1]
     return tuple(fault for fault in FAULTS if fault.test_files[0] in chosen)
