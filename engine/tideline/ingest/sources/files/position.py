@@ -3,9 +3,9 @@
 - `watermark`: the latest arrival (time, path) taken in;
 - `taken`: the identities of the files above `floor`, exactly. Times may go backwards: `mv` keeps
   an old one, a multi-part upload carries the time it began. Exact memory makes that harmless;
+- `missed`: those of `taken` that the newest whole listing did not have;
 - `floor`: everything at or below it counts as taken in. It only rises, past the oldest files, when
   more than `TAKEN_MAX` identities would be kept, and stays an hour behind the watermark;
-- `missed`: those of them that the newest whole listing did not have;
 - `settled`: how many files at or below the floor are still there. More of them in a listing mean
   that some arrived late; they cannot be distinguished from the others, so they are reported.
 
