@@ -176,7 +176,8 @@ def test_a_missing_file_is_an_error_when_its_rows_are_reached(small: SmallTable)
 
 def test_a_scan_that_is_given_up_leaves_no_thread() -> None:
     table = SmallTable.in_memory()
-    table.write("insert", batch(range(400_000), 1, partitions=1))
+    one_file = {"hoodie.copyonwrite.record.size.estimate": "64"}
+    table.write("insert", batch(range(400_000), 1, partitions=1), options=one_file)
     earlier = _reading_threads()
     reader = table.lake().scan(["v"])
     assert reader.read_next_batch().num_rows

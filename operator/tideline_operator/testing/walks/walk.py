@@ -127,7 +127,10 @@ class Walk:
         self._ground.until_idle()
         if pods.end is PodEnd.SUCCEED and pods.ran == ran:
             after = self._conditions()
-            changed = {name: after.get(name) for name in before if after.get(name) != before[name]}
+            looked_at = {name: found for name, found in before.items() if found}
+            changed = {
+                name: after.get(name) for name, was in looked_at.items() if after.get(name) != was
+            }
             assert not changed, f"a restart changed {changed}, which was\n{before}"
         self._settle()
 
