@@ -22,8 +22,10 @@ ODD = ("id", "a b", "a-b", "größe", "select", "x`y", "%41", "__c", "1st", 'quo
 PARTS = ("x y", "a/b", "ü=1")
 
 
-def listed(properties: dict[str, str]) -> str:
-    return ", ".join(f"'{name}'='{text}'" for name, text in properties.items())
+def properties(mode: str) -> str:
+    """Of a table whose every change of rows is made in this mode."""
+    modes = (f"'{name}'='{mode}'" for name in MERGE_ON_READ if name.endswith(".mode"))
+    return ", ".join(("'format-version'='2'", *modes))
 
 
 def quoted(name: str) -> str:
@@ -45,10 +47,9 @@ def by_id(rows: pa.Table) -> dict[int, dict[str, Any]]:
 def test_names_that_need_quotes(iceberg_peer: IcebergPeer, mode: str) -> None:
     name = f"odd_{mode.replace('-', '_')}"
     columns = ", ".join(f"{quoted(column)} string" for column in ODD[1:])
-    modes = {level: mode for level in MERGE_ON_READ if level.endswith(".mode")}
     iceberg_peer.run(
         f"create table lake.peer.{name} (id bigint not null, {columns}) using iceberg "
-        f"partitioned by (`a b`) tblproperties ({listed(modes)}, 'format-version'='2')"
+        f"partitioned by (`a b`) tblproperties ({properties(mode)})"
     )
     rows = pa.Table.from_pylist([row_of(number) for number in range(20)])
     iceberg_peer.append(f"{iceberg_peer.warehouse}/peer/{name}", rows)
@@ -81,10 +82,9 @@ def test_names_that_need_quotes(iceberg_peer: IcebergPeer, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_a_branch_of_an_older_schema(iceberg_peer: IcebergPeer, mode: str) -> None:
     name = f"branched_{mode.replace('-', '_')}"
-    modes = {level: mode for level in MERGE_ON_READ if level.endswith(".mode")}
     iceberg_peer.run(
         f"create table lake.peer.{name} (id bigint not null, old string, kept string) "
-        f"using iceberg tblproperties ({listed(modes)}, 'format-version'='2')",
+        f"using iceberg tblproperties ({properties(mode)})",
         f"insert into lake.peer.{name} select id, 'o' || id, 'k' || id from range(10)",
         f"alter table lake.peer.{name} create branch audit",
         f"insert into lake.peer.{name}.branch_audit select id, 'b', 'b' from range(10, 12)",

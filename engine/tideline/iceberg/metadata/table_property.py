@@ -16,8 +16,7 @@ DELETE_TARGET_SIZE, DELETE_TARGET_SIZE_BYTES = (
 METADATA_PATH = "write.metadata.path"
 """Where a table's metadata is, other than below its location."""
 OWNER = "tideline.hudi.table"
-"""By which an Iceberg table that a Hudi table is published as is told from others, with the name of
-that table."""
+"""Marks an Iceberg table as the publication of a Hudi table, whose name is its value."""
 ENCRYPTION_KEY = "encryption.key-id"
 """The key by which a table is encrypted."""
 _RESERVED = frozenset(

@@ -36,10 +36,9 @@ class Fault:
         return (own, *others)
 
     @property
-    def test_files(self) -> tuple[str, ...]:
-        """The files of its tests."""
-        paths = (word.partition("::")[0] for word in self.tests)
-        return tuple(dict.fromkeys(path for path in paths if path.endswith(".py")))
+    def test_file(self) -> str:
+        """The first file of its tests."""
+        return self.tests[0].partition("::")[0]
 
     def plant(self, root: Path) -> Mapping[str, str]:
         """Put the fault into the copy of the project at `root`; returns the texts from before, by

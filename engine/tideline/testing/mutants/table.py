@@ -53,10 +53,10 @@ def part_of_faults(number: int, count: int) -> tuple[Fault, ...]:
 
     Those that one test file notices are in one part: it runs without a fault first.
     """
-    noticed = Counter(fault.test_files[0] for fault in FAULTS)
+    noticed = Counter(fault.test_file for fault in FAULTS)
     seconds = {
         file: seconds_of(file) + faults * min(seconds_of(file), _UNTIL_NOTICED_S)
         for file, faults in noticed.items()
     }
     chosen = slices(seconds, count, seconds)[number - 1]
-    return tuple(fault for fault in FAULTS if fault.test_files[0] in chosen)
+    return tuple(fault for fault in FAULTS if fault.test_file in chosen)

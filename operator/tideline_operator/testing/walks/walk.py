@@ -127,10 +127,7 @@ class Walk:
         self._ground.until_idle()
         if pods.end is PodEnd.SUCCEED and pods.ran == ran:
             after = self._conditions()
-            looked_at = {name: found for name, found in before.items() if found}
-            changed = {
-                name: after.get(name) for name, was in looked_at.items() if after.get(name) != was
-            }
+            changed = {name: after.get(name) for name in before if after.get(name) != before[name]}
             assert not changed, f"a restart changed {changed}, which was\n{before}"
         self._settle()
 
@@ -142,7 +139,8 @@ class Walk:
             time.sleep(_LOOK_LASTS_S)
             self._ground.until_idle()
             after = self._conditions()
-            if after == before:
+            # What has none yet was not looked at.
+            if after == before and all(after.values()):
                 break
             before = after
         return before
